@@ -5,4 +5,4 @@
 #[path = "../../crates/wire/tests/fuzz/property.rs"]
 mod property;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| property::holds::<navlock_wire::ToDaemon>(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| property::holds::<navlock_wire::Sent>(input));

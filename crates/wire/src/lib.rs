@@ -16,8 +16,9 @@
 //! ```
 //!
 //! A frame is four bytes of length, most significant first, and one message in postcard's form; a
-//! client's message has the time before it at which it was sent. A session begins with [`ToDaemon::Hello`]. The answer is [`FromDaemon::Welcome`]
-//! or [`FromDaemon::Refused`]. From then on, each side sends messages at any time.
+//! client's message has the time before it at which it was sent. A session begins with
+//! [`ToDaemon::Hello`]. The answer is [`FromDaemon::Welcome`] or [`FromDaemon::Refused`]. From then
+//! on, each side sends messages at any time.
 //!
 //! # What later versions may change
 //!

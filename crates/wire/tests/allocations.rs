@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
-use navlock_wire::{ClientCodec, DaemonCodec, FromDaemon, ToDaemon};
+use navlock_wire::{ClientCodec, DaemonCodec, FromDaemon, Sent, ToDaemon};
 use tokio_util::codec::{Decoder, Encoder};
 
 #[test]
@@ -23,8 +23,8 @@ fn a_request_and_its_grant_are_said_and_heard_without_allocating() {
 
     let mut heard = (None, None);
     let allocated = allocation_counter::measure(|| {
-        client.encode(&ask, &mut bytes).unwrap();
-        heard.0 = daemon.decode(&mut bytes).unwrap();
+        client.encode(Sent { at: u64::MAX, message: &ask }, &mut bytes).unwrap();
+        heard.0 = daemon.decode(&mut bytes).unwrap().map(|sent| sent.message);
         daemon.encode(&granted, &mut bytes).unwrap();
         heard.1 = client.decode(&mut bytes).unwrap();
     });

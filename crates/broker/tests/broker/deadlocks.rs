@@ -193,8 +193,8 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
         while let Ok(length @ 1..) = stream.read(&mut bytes) {
             arrived.extend_from_slice(&bytes[..length]);
             let mut piece = Vec::new();
-            while let Ok(Some(message)) = DaemonCodec::default().decode(&mut arrived) {
-                piece.push(message);
+            while let Ok(Some(sent)) = DaemonCodec::default().decode(&mut arrived) {
+                piece.push(sent.message);
             }
             let _ = heard.send(piece);
         }

@@ -3,14 +3,18 @@
 use std::{
     fmt::Debug,
     io::{ErrorKind, Read, Write},
+    marker::PhantomData,
 };
 
 use bytes::BytesMut;
 use navlock_broker::Place;
 use navlock_core::{FencingToken, ResourceName};
 use navlock_engine::RequestId;
-use navlock_platform::socket::{Listener, Stream};
-use navlock_wire::{BootTime, Codec, CodecError, FromDaemon, ToDaemon, VERSION};
+use navlock_platform::{
+    clock,
+    socket::{Listener, Stream},
+};
+use navlock_wire::{BootTime, ClientCodec, DaemonCodec, FromDaemon, Sent, ToDaemon, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
 
 use crate::daemon::LONG;
@@ -18,8 +22,41 @@ use crate::daemon::LONG;
 /// One end of a connection, which reads messages of the type `In`.
 pub(crate) struct End<In> {
     pub(crate) stream: Stream,
-    codec: Codec<In>,
     received: BytesMut,
+    hears: PhantomData<In>,
+}
+
+/// What an end hears.
+pub(crate) trait Heard: Debug + Sized {
+    /// What it says.
+    type Said;
+    fn decode(bytes: &mut BytesMut) -> Option<Self>;
+    fn encode(said: &Self::Said, bytes: &mut BytesMut);
+}
+
+impl Heard for FromDaemon {
+    type Said = ToDaemon;
+
+    fn decode(bytes: &mut BytesMut) -> Option<Self> {
+        ClientCodec::default().decode(bytes).unwrap()
+    }
+
+    fn encode(message: &ToDaemon, bytes: &mut BytesMut) {
+        let sent = Sent { at: clock::monotonic(), message };
+        ClientCodec::default().encode(sent, bytes).unwrap();
+    }
+}
+
+impl Heard for ToDaemon {
+    type Said = FromDaemon;
+
+    fn decode(bytes: &mut BytesMut) -> Option<Self> {
+        DaemonCodec::default().decode(bytes).unwrap().map(|sent| sent.message)
+    }
+
+    fn encode(message: &FromDaemon, bytes: &mut BytesMut) {
+        DaemonCodec::default().encode(message, bytes).unwrap();
+    }
 }
 
 /// The client's end of a connection.
@@ -28,25 +65,18 @@ pub(crate) type Raw = End<FromDaemon>;
 /// The daemon's end of a connection.
 pub(crate) type RawDaemon = End<ToDaemon>;
 
-impl<In> End<In>
-where
-    In: Debug,
-    Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
-{
+impl<In: Heard> End<In> {
     /// The end of a connection that was made already.
     pub(crate) fn new(stream: Stream) -> Self {
         stream.set_read_timeout(Some(LONG)).unwrap();
-        Self { stream, codec: Codec::default(), received: BytesMut::new() }
+        Self { stream, received: BytesMut::new(), hears: PhantomData }
     }
 
     /// Sends these messages, in one piece.
-    pub(crate) fn say<Out>(&mut self, messages: &[Out])
-    where
-        Codec<In>: for<'a> Encoder<&'a Out, Error = CodecError>,
-    {
+    pub(crate) fn say(&mut self, messages: &[In::Said]) {
         let mut bytes = BytesMut::new();
         for message in messages {
-            self.codec.encode(message, &mut bytes).unwrap();
+            In::encode(message, &mut bytes);
         }
         self.stream.write_all(&bytes).unwrap();
     }
@@ -54,7 +84,7 @@ where
     /// The next message.
     pub(crate) fn receive(&mut self) -> In {
         loop {
-            if let Some(message) = self.codec.decode(&mut self.received).unwrap() {
+            if let Some(message) = In::decode(&mut self.received) {
                 return message;
             }
             let mut bytes = [0; 512];

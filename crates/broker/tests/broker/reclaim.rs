@@ -17,7 +17,7 @@ use navlock_broker::{
 };
 use navlock_core::{ClientId, Lost, Mode, host::RequestKind};
 use navlock_engine::RequestId;
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};
 use tokio_util::codec::Encoder;
 
@@ -188,7 +188,7 @@ fn an_inheritor_keeps_its_locks() {
         since: 0,
     };
     for message in [open(), claim(0, "db"), claim(1, "gone"), ToDaemon::Claimed] {
-        ClientCodec::default().encode(&message, &mut bytes).unwrap();
+        ClientCodec::default().encode(Sent { at: 0, message: &message }, &mut bytes).unwrap();
     }
     inheritors.write_all(&bytes).unwrap();
     daemon.start();
@@ -214,7 +214,7 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
     let inheritors = is_inherited.then(|| {
         let mut bytes = BytesMut::new();
         for claim in &claims {
-            ClientCodec::default().encode(claim, &mut bytes).unwrap();
+            ClientCodec::default().encode(Sent { at: 0, message: claim }, &mut bytes).unwrap();
         }
         let mut inheritors = lives(&daemon, &format!("{:032x}.locks", 7));
         inheritors.write_all(&bytes).unwrap();

@@ -26,7 +26,8 @@ use navlock_broker::{
 use navlock_core::{AgentInfo, FencingToken, Mode, host::RequestKind};
 use navlock_delegation::{GivenBack, OwnerMap, Released, Word};
 use navlock_engine::RequestId;
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_platform::clock;
+use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
 use rustix::fs::{FlockOperation, flock};
 use tokio_util::codec::{Decoder, Encoder};
 
@@ -251,7 +252,8 @@ impl Client {
     fn say(&mut self, words: &[ToDaemon]) {
         let mut bytes = BytesMut::new();
         for word in words {
-            self.codec.encode(word, &mut bytes).expect("it is short");
+            let sent = Sent { at: clock::monotonic(), message: word };
+            self.codec.encode(sent, &mut bytes).expect("it is short");
         }
         // Who was hung up on hears of it.
         let _ = self.stream.as_mut().map(|stream| stream.write_all(&bytes));

@@ -13,7 +13,8 @@ use std::{
 use bytes::BytesMut;
 use navlock_core::Lost;
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon, VERSION};
+use navlock_platform::clock;
+use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
 use rustix::{
     fs::{FlockOperation, flock},
     process::geteuid,
@@ -71,7 +72,7 @@ impl Raw {
 fn bytes(messages: &[ToDaemon]) -> BytesMut {
     let (mut codec, mut bytes) = (ClientCodec::default(), BytesMut::new());
     for message in messages {
-        codec.encode(message, &mut bytes).unwrap();
+        codec.encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
     }
     bytes
 }

@@ -14,6 +14,53 @@ trait Place {
     fn place(&self) -> u8;
 }
 
+/// What one end says and the other one hears.
+trait Tested: Message + PartialEq + fmt::Debug {
+    /// The message in it.
+    type Inner: Place;
+    /// Where the place of the message's variant stands in the frame.
+    const AT: usize;
+    fn inner(&self) -> &Self::Inner;
+    fn encode(&self, bytes: &mut BytesMut) -> Result<(), CodecError>;
+}
+
+impl Tested for Sent {
+    type Inner = ToDaemon;
+    /// Behind the time, which takes one byte in [`sent`].
+    const AT: usize = LENGTH + 1;
+
+    fn inner(&self) -> &ToDaemon {
+        &self.message
+    }
+
+    fn encode(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
+        ClientCodec::default().encode(Sent { at: self.at, message: &self.message }, bytes)
+    }
+}
+
+impl Tested for FromDaemon {
+    type Inner = Self;
+    const AT: usize = LENGTH;
+
+    fn inner(&self) -> &Self {
+        self
+    }
+
+    fn encode(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
+        DaemonCodec::default().encode(self, bytes)
+    }
+}
+
+/// This message, at a time of one byte.
+fn sent(message: ToDaemon) -> Sent {
+    Sent { at: 7, message }
+}
+
+/// Every message of a client.
+fn all_sent() -> Vec<Sent> {
+    all_to_daemon().into_iter().map(sent).collect()
+}
+
 /// Implements [`Place`] by a list of all variants. The match has no rest, so that a new variant cannot
 /// be forgotten here.
 macro_rules! places {
@@ -84,26 +131,26 @@ places!(FromDaemon {
     Recovering = 24,
 });
 
-fn assert_places<M: Message + Place + fmt::Debug>(messages: &[M]) {
+fn assert_places<M: Tested>(messages: &[M]) {
     let mut seen = std::collections::BTreeSet::new();
     for message in messages {
         let bytes = encode_all(std::slice::from_ref(message));
-        assert_eq!(bytes[LENGTH], message.place(), "{message:?}");
-        seen.insert(message.place());
+        assert_eq!(bytes[M::AT], message.inner().place(), "{message:?}");
+        seen.insert(message.inner().place());
     }
-    assert_eq!(seen.len(), M::PLACES, "there is no message of some variant");
+    assert_eq!(seen.len(), M::Inner::PLACES, "there is no message of some variant");
 }
 
 /// Frames of all messages, one after the other.
-fn encode_all<M: Message>(messages: &[M]) -> BytesMut {
+fn encode_all<M: Tested>(messages: &[M]) -> BytesMut {
     let mut bytes = BytesMut::new();
     for message in messages {
-        Codec::<M>::default().encode(message, &mut bytes).unwrap();
+        message.encode(&mut bytes).unwrap();
     }
     bytes
 }
 
-fn assert_round_trip<M: Message + PartialEq + fmt::Debug>(messages: &[M]) {
+fn assert_round_trip<M: Tested>(messages: &[M]) {
     // A byte at a time, so that every frame is seen in every stage of its arrival.
     let (mut codec, mut arrived, mut heard) = (Codec::<M>::default(), BytesMut::new(), Vec::new());
     for byte in encode_all(messages) {
@@ -121,13 +168,14 @@ fn frame(content: &[u8]) -> BytesMut {
 
 #[test]
 fn every_variant_keeps_its_place() {
-    assert_places(&all_to_daemon());
+    assert_places(&all_sent());
     assert_places(&all_from_daemon());
 }
 
 #[test]
 fn every_message_comes_back_as_it_was() {
-    assert_round_trip(&all_to_daemon());
+    assert_round_trip(&all_sent());
+    assert_round_trip(&[Sent { at: u64::MAX, message: ToDaemon::Stop }]);
     assert_round_trip(&all_from_daemon());
 }
 
@@ -177,29 +225,29 @@ fn the_longest_name_passes_and_a_longer_one_is_refused() {
         let name = Some("n".repeat(length).try_into().unwrap());
         ToDaemon::Look { bucket: None, name, follow: false }
     };
-    assert_round_trip_whole(&ask(MAX_NAME));
-    assert_round_trip_whole(&look(MAX_NAME));
+    assert_round_trip_whole(&sent(ask(MAX_NAME)));
+    assert_round_trip_whole(&sent(look(MAX_NAME)));
     for longer in [ask(MAX_NAME + 1), look(MAX_NAME + 1)] {
-        let mut bytes = encode_all(&[longer]);
+        let mut bytes = encode_all(&[sent(longer)]);
         let heard = DaemonCodec::default().decode(&mut bytes);
         assert!(matches!(heard, Err(CodecError::Malformed(_))));
     }
 }
 
-fn assert_round_trip_whole(message: &ToDaemon) {
+fn assert_round_trip_whole(message: &Sent) {
     let mut bytes = encode_all(std::slice::from_ref(message));
     assert_eq!(DaemonCodec::default().decode(&mut bytes).unwrap().as_ref(), Some(message));
 }
 
 #[test]
 fn a_reserved_name_and_one_that_is_no_wtf8_are_refused() {
-    let good = ToDaemon::Request {
+    let good = sent(ToDaemon::Request {
         agent: 0,
         request: RequestId::from_parts(0, 0),
         name: "name".try_into().unwrap(),
         kind: RequestKind::Steal,
         slot: None,
-    };
+    });
     for bad in [b"-ame", b"\xFFame"] {
         let mut bytes = encode_all(std::slice::from_ref(&good));
         let at = bytes.windows(4).position(|window| window == b"name").unwrap();
@@ -287,7 +335,7 @@ fn a_buffer_that_grew_for_a_long_frame_is_small_again_behind_it() {
 
 #[test]
 fn a_stream_that_ends_within_a_frame_is_truncated() {
-    let whole = encode_all(&all_to_daemon()[1..2]);
+    let whole = encode_all(&all_sent()[1..2]);
     for length in 1..whole.len() {
         let mut part = BytesMut::from(&whole[..length]);
         let heard = DaemonCodec::default().decode_eof(&mut part);
@@ -297,13 +345,13 @@ fn a_stream_that_ends_within_a_frame_is_truncated() {
 
 #[test]
 fn only_the_messages_of_the_beginning_may_have_grown() {
-    let grown = |message: &ToDaemon| {
+    let grown = |message: &Sent| {
         let content = [postcard::to_allocvec(message).unwrap(), vec![1, 2, 3]].concat();
         DaemonCodec::default().decode(&mut frame(&content))
     };
-    let hello = ToDaemon::Hello { oldest: 1, newest: 2 };
+    let hello = sent(ToDaemon::Hello { oldest: 1, newest: 2 });
     assert_eq!(grown(&hello).unwrap(), Some(hello));
-    for message in &all_to_daemon()[1..] {
+    for message in &all_sent()[1..] {
         assert!(matches!(grown(message), Err(CodecError::TrailingBytes)), "{message:?}");
     }
     let first = [

@@ -5,20 +5,20 @@
 
 mod property;
 
-use std::{env, fmt::Debug, fs, path::Path};
+use std::{env, fs, path::Path};
 
-use navlock_wire::{Codec, CodecError, FromDaemon, ToDaemon};
+use navlock_wire::{Codec, CodecError, FromDaemon, Sent};
 use proptest::{
     collection::vec,
     prelude::*,
     sample::{Index, select},
     test_runner::{Config, RngSeed, TestError, TestRunner},
 };
-use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::codec::Decoder;
 
 #[test]
 fn the_daemon_hears_any_bytes_as_it_must() {
-    fuzz::<ToDaemon>("to_daemon");
+    fuzz::<Sent>("to_daemon");
 }
 
 #[test]
@@ -28,9 +28,8 @@ fn a_client_hears_any_bytes_as_it_must() {
 
 fn fuzz<In>(target: &str)
 where
-    In: PartialEq + Debug,
+    In: property::Said,
     Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
-    Codec<In>: for<'a> Encoder<&'a In, Error = CodecError>,
 {
     let corpus = corpus(target);
     for (file, input) in &corpus {

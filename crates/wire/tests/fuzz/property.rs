@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::BytesMut;
-use navlock_wire::{Codec, CodecError, MAX_FRAME};
+use navlock_wire::{ClientCodec, Codec, CodecError, DaemonCodec, FromDaemon, MAX_FRAME, Sent};
 use tokio_util::codec::{Decoder, Encoder};
 
 /// What a decoder may use beside the frame and what is in proportion to it: a buffer of 64 KiB for
@@ -13,6 +13,23 @@ const BESIDE: usize = (64 << 10) + (1 << 20);
 /// How many times as long as its frame a message may be in memory. It is that long when it is full
 /// of empty texts, each of which is one byte in the frame, and lists double as they grow.
 const UNFOLDED: usize = 32;
+
+/// What one end says and the other one hears.
+pub(crate) trait Said: PartialEq + Debug {
+    fn say(&self, bytes: &mut BytesMut) -> Result<(), CodecError>;
+}
+
+impl Said for Sent {
+    fn say(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
+        ClientCodec::default().encode(Sent { at: self.at, message: &self.message }, bytes)
+    }
+}
+
+impl Said for FromDaemon {
+    fn say(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
+        DaemonCodec::default().encode(self, bytes)
+    }
+}
 
 /// Asserts that the codec does with these bytes what it must.
 ///
@@ -24,9 +41,8 @@ const UNFOLDED: usize = 32;
 /// If it does not.
 pub(crate) fn holds<In>(input: &[u8])
 where
-    In: PartialEq + Debug,
+    In: Said,
     Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
-    Codec<In>: for<'a> Encoder<&'a In, Error = CodecError>,
 {
     let (lengths, stream) = cut(input);
 
@@ -92,13 +108,10 @@ where
 }
 
 /// The frames of these messages.
-fn say<In: Debug>(messages: &[In]) -> BytesMut
-where
-    Codec<In>: Default + for<'a> Encoder<&'a In, Error = CodecError>,
-{
-    let (mut codec, mut bytes) = (Codec::<In>::default(), BytesMut::new());
+fn say(messages: &[impl Said]) -> BytesMut {
+    let mut bytes = BytesMut::new();
     for message in messages {
-        if let Err(error) = codec.encode(message, &mut bytes) {
+        if let Err(error) = message.say(&mut bytes) {
             panic!("{message:?} was heard and cannot be said: {error}");
         }
     }
