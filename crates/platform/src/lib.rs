@@ -26,7 +26,7 @@
 //!
 //! | module | what | on Unix | on Windows |
 //! |---|---|---|---|
-//! | [`clock`] | clocks, among them one that goes on while the machine is suspended | `clock_gettime`, `timerfd` | `QueryPerformanceCounter` |
+//! | [`clock`] | clocks, among them one that goes on while the machine is suspended | `clock_gettime`, `timerfd`, `/proc/PID/timens_offsets` | `QueryPerformanceCounter` |
 //! | [`descriptor`] | how much a process has open, and how much it may | descriptors, `RLIMIT_NOFILE` | handles, without a limit |
 //! | [`file`](mod@file) | files that other users must not read, write or replace | owner, mode, `O_NOFOLLOW`, inodes | owner, access list, reparse points, file indexes |
 //! | [`file_lock`] | locks on files, which end with the last process that has the file open | `flock` | `LockFileEx`, and a named event where the lock is inherited |
