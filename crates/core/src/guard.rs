@@ -33,6 +33,10 @@ use crate::{
 ///
 /// A guard is one pointer, so it is cheap to move and makes no future large.
 ///
+/// When the drop has returned, the lock is free for everybody who asks for it from then on. A guard of a lock
+/// that processes share may wait for this until its message is sent: for a second at most, if the broker does
+/// not read, as when it is stopped.
+///
 /// ```
 /// # use navlock::{Error, UserAgent};
 /// # let locks = UserAgent::new().lock_manager("app");

@@ -90,7 +90,7 @@ impl BrokerBackend {
     /// lock was lost or released before.
     #[cold]
     fn finish_taken(&self, taken: RequestId) {
-        let note = self.connection.change(|table| table.finish_taken(taken));
+        let note = self.connection.end(|table| table.finish_taken(taken));
         // The wakers are the caller's code, so they are dropped without the table locked.
         drop(note);
     }
@@ -119,11 +119,11 @@ impl Backend for BrokerBackend {
     }
 
     fn close_agent(&self, agent: AgentId) {
-        wake(self.connection.change(|table| table.close_agent(agent)));
+        wake(self.connection.end(|table| table.close_agent(agent)));
     }
 
     fn terminate(&self, agent: AgentId) {
-        wake(self.connection.change(|table| table.terminate(agent)));
+        wake(self.connection.end(|table| table.terminate(agent)));
     }
 
     /// The agents end in one change of the table. A grant may be on its way to one of them because
@@ -132,7 +132,7 @@ impl Backend for BrokerBackend {
         let end = |table: &mut ClientTable| {
             agents.iter().flat_map(|agent| table.terminate(*agent)).collect::<Vec<_>>()
         };
-        wake(self.connection.change(end));
+        wake(self.connection.end(end));
     }
 
     fn request(
@@ -263,7 +263,7 @@ impl Backend for BrokerBackend {
             }
             return;
         }
-        let forgotten = self.connection.change(|table| table.finish(ticket.id));
+        let forgotten = self.connection.end(|table| table.finish(ticket.id));
         // The wakers are the caller's code, so they are dropped without the table locked.
         drop(forgotten);
     }

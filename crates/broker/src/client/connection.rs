@@ -129,6 +129,11 @@ impl Connection {
         self.shared.change(change)
     }
 
+    /// Changes the table so that something ends, and returns when the messages that result are on their way.
+    pub(super) fn end<T>(&self, change: impl FnOnce(&mut ClientTable) -> T) -> T {
+        self.shared.end(change)
+    }
+
     /// Changes the table. The messages that result are sent with those of the next change. That will be
     /// soon.
     pub(super) fn change_quietly<T>(&self, change: impl FnOnce(&mut ClientTable) -> T) -> T {
@@ -242,10 +247,6 @@ impl Shared {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The reader, unless another thread has it.
     pub(super) fn try_reader(&self) -> Option<MutexGuard<'_, Option<Reader>>> {
         match self.reader.try_lock() {
@@ -257,24 +258,6 @@ impl Shared {
 
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(SeqCst)
-    }
-
-    /// Keeps messages back until somebody waits for an answer.
-    pub(super) fn hold_back(&self) {
-        self.holds_back.store(true, SeqCst);
-    }
-
-    fn hold_back_no_more(&self) {
-        if self.holds_back.load(SeqCst) {
-            let mut writer = self.writer();
-            self.holds_back.store(false, SeqCst);
-            self.send(&mut writer, self.table());
-            let is_left = !writer.bytes.is_empty();
-            drop(writer);
-            if is_left {
-                self.wake_maintainer();
-            }
-        }
     }
 
     /// Tells all waiters that there is no connection.
@@ -295,18 +278,6 @@ impl Shared {
     pub(super) fn has_hung_up(&self) -> bool {
         let socket = self.writer().socket.clone();
         socket.is_none_or(|socket| has_hung_up(&*socket))
-    }
-
-    /// Changes the table, and sends the messages that result. Never waits.
-    fn change<T>(&self, change: impl FnOnce(&mut ClientTable) -> T) -> T {
-        if self.is_forked() {
-            return change(&mut self.table());
-        }
-        let mut writer = self.writer();
-        let mut table = self.table();
-        let changed = change(&mut table);
-        self.send(&mut writer, table);
-        changed
     }
 
     /// Ends the locks whose term is over, and tells the daemon and the holders.
@@ -336,7 +307,7 @@ impl Shared {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let mut writer = self.writer();
         writer.socket = Some(Arc::clone(new.socket()));
-        writer.bytes.clear();
+        writer.clear();
         let woken = self.table().connected(reach);
         *reader = Some(new);
         drop(reader);
@@ -360,35 +331,18 @@ impl Shared {
             // The shutdown ends the connection for the daemon at once.
             let _ = socket.shutdown(Shutdown::Both);
         }
-        writer.bytes.clear();
+        writer.clear();
         self.table().disconnected()
-    }
-
-    /// Sends the messages of the table. They are taken while the table is locked. So messages that other
-    /// threads add to the table meanwhile come later.
-    fn send(&self, writer: &mut Writer, mut table: MutexGuard<'_, ClientTable>) {
-        let was_left = !writer.bytes.is_empty();
-        writer.take(&mut table.outgoing);
-        if self.holds_back.load(SeqCst) {
-            return;
-        }
-        let is_needed = writer.socket.is_none() && table.needs_link() || table.has_map_task();
-        drop(table);
-        let is_left = !writer.send();
-        if is_left && !was_left || is_needed {
-            self.wake_maintainer();
-        }
-    }
-
-    /// Sends the messages that were left. Returns whether all of them are sent.
-    pub(super) fn send_left(&self) -> bool {
-        self.writer().send()
     }
 }
 
 /// Starts a thread that keeps a connection.
 pub(super) fn start_thread(keep: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name("navlock-broker".to_owned()).spawn(keep).map(drop)
+    thread::Builder::new().name("navlock-broker".to_owned()).spawn(|| {
+        writer::never_wait();
+        keep();
+    })?;
+    Ok(())
 }
 
 impl fmt::Debug for Connection {

@@ -24,6 +24,7 @@ mod daemon;
 mod deadlocks;
 #[cfg(target_os = "linux")]
 mod delegation;
+mod ends;
 mod leased;
 mod limits;
 mod locks;

@@ -183,6 +183,10 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// Ends a request or a lock: aborts a pending request, or releases a lock.
+    ///
+    /// Whatever is asked after this has returned, by any agent of this machine, finds that it has ended. For
+    /// this, a backend may wait until somebody else takes its message: a second at most. So may
+    /// [`close_agent`](Self::close_agent) and [`terminate`](Self::terminate).
     fn finish(&self, ticket: Ticket);
 
     /// What is held and what is pending in the whole bucket, at one moment.
