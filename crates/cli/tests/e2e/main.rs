@@ -74,6 +74,9 @@ mod looking;
 mod lost;
 mod manual;
 mod names;
+// Processes that are forked, and pipes of Unix between them.
+#[cfg(target_os = "linux")]
+mod order;
 // Names that a client owns, for which there is no memory to be shared.
 #[cfg(unix)]
 mod owned;

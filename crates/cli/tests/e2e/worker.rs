@@ -70,6 +70,8 @@ const ROLES: &[(&str, Role)] = &[
     ("kills::client", kills::client),
     #[cfg(unix)]
     ("kills::command", kills::command),
+    #[cfg(target_os = "linux")]
+    ("order::play", crate::order::play),
     #[cfg(unix)]
     ("owned::client", owned::client),
     #[cfg(unix)]
