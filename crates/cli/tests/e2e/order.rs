@@ -7,6 +7,7 @@
 //! One thing is not promised, and is not tested: the order of two requests that are both on their way.
 
 mod acts;
+mod commands;
 mod deaths;
 mod noise;
 mod side;
@@ -16,8 +17,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-pub(crate) use self::side::play;
 use self::{acts::Act, noise::Noise};
+pub(crate) use self::{
+    commands::{kills, make_noise},
+    side::play,
+};
 use crate::{
     sandbox::{Sandbox, wait},
     worker::{self, Worker},

@@ -71,6 +71,10 @@ const ROLES: &[(&str, Role)] = &[
     #[cfg(unix)]
     ("kills::command", kills::command),
     #[cfg(target_os = "linux")]
+    ("order::kills", crate::order::kills),
+    #[cfg(target_os = "linux")]
+    ("order::make_noise", crate::order::make_noise),
+    #[cfg(target_os = "linux")]
     ("order::play", crate::order::play),
     #[cfg(unix)]
     ("owned::client", owned::client),

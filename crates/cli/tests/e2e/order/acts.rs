@@ -44,17 +44,39 @@ pub(super) const RELEASE: Act = Act {
     rounds: ROUNDS,
     first: |side, round| {
         side.turns("x", round);
-        drop(side.lock("x"));
+        let held = side.lock("x");
+        let_ask_before(side, round);
+        drop(held);
         side.tell();
         side.hear();
     },
-    second: |side, _| {
+    second: |side, round| {
+        let is_had_before = ask_before(side, round, |side| side.try_lock("x").is_some());
         side.hear();
         let is_had = side.try_lock("x").is_some();
         side.tell();
-        is_had
+        is_had && !is_had_before
     },
 };
+
+/// In every other four rounds, lets the second one ask before this side does what counts: the broker has just
+/// answered it then, and is about to look whether it says more.
+pub(super) fn let_ask_before(side: &mut Side, round: usize) {
+    if round / 4 % 2 == 1 {
+        side.tell();
+        side.hear();
+    }
+}
+
+/// What the second one is told before, if it asks in this round.
+pub(super) fn ask_before(side: &mut Side, round: usize, ask: fn(&Side) -> bool) -> bool {
+    round / 4 % 2 == 1 && {
+        side.hear();
+        let told = ask(side);
+        side.tell();
+        told
+    }
+}
 
 /// The second one holds the lock for reading, and may read it twice as long as no writer waits.
 pub(super) const ABORT: Act = Act {
@@ -66,10 +88,11 @@ pub(super) const ABORT: Act = Act {
         side.tell();
         side.hear();
     },
-    second: |side, _| {
+    second: |side, round| {
         let held = side.locks().lock("x").shared().blocking_timeout(TIMEOUT).unwrap();
         let another = side.another();
         side.tell();
+        ask_before(side, round, |side| side.query().held.is_empty());
         side.hear();
         let again = another.lock("x").shared().if_available().blocking_timeout(TIMEOUT).unwrap();
         drop(held);
@@ -87,9 +110,10 @@ pub(super) const ABORT_SEEN: Act = Act {
         side.tell();
         side.hear();
     },
-    second: |side, _| {
+    second: |side, round| {
         let held = side.lock("x");
         side.tell();
+        ask_before(side, round, |side| side.query().held.is_empty());
         side.hear();
         let seen = side.query();
         drop(held);
@@ -99,13 +123,15 @@ pub(super) const ABORT_SEEN: Act = Act {
 };
 
 /// Makes a request that has to wait, and aborts it.
-fn abort(side: &Side, round: usize) {
-    let mut request = Box::pin(side.locks().lock("x").into_future());
+fn abort(side: &mut Side, round: usize) {
+    let locks = side.locks().clone();
+    let mut request = Box::pin(locks.lock("x").into_future());
     assert!(poll(request.as_mut()).is_pending());
     if round % 2 == 1 {
         // The broker knows of the request by then.
         side.query();
     }
+    let_ask_before(side, round);
 }
 
 pub(super) const GRANT: Act = Act {

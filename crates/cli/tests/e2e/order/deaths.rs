@@ -14,7 +14,10 @@ use nix::{
     unistd::{ForkResult, Pid, fork},
 };
 
-use super::{acts::Act, side::Side};
+use super::{
+    acts::{Act, ask_before, let_ask_before},
+    side::Side,
+};
 
 /// The first one has a child that holds the lock, kills it, and waits for its end.
 pub(super) const DEATH: Act = Act {
@@ -23,16 +26,18 @@ pub(super) const DEATH: Act = Act {
     rounds: 100,
     first: |side, round| {
         let child = holder(side, round);
+        let_ask_before(side, round);
         kill(child, Signal::SIGKILL).unwrap();
         waitpid(child, None).unwrap();
         side.tell();
         side.hear();
     },
-    second: |side, _| {
+    second: |side, round| {
+        let is_had_before = ask_before(side, round, |side| side.try_lock("x").is_some());
         side.hear();
         let is_had = side.try_lock("x").is_some();
         side.tell();
-        is_had
+        is_had && !is_had_before
     },
 };
 
