@@ -35,7 +35,9 @@ impl Commands {
     fn new() -> Self {
         let sandbox = Sandbox::new();
         let mut noise = [(); 2].map(|()| Worker::start(&sandbox, "order::make_noise", ""));
-        noise.iter_mut().for_each(|noise| drop(noise.read_line()));
+        for one in &mut noise {
+            one.read_line();
+        }
         let has_clocks = has_clocks();
         if !has_clocks {
             println!("skipped: clocks that are ahead, because unshare is refused");

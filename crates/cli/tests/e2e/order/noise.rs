@@ -56,7 +56,11 @@ impl Noise {
         };
         for number in 0..threads {
             let locks = another(reach);
-            thread::spawn(move || (0..).for_each(|turn| work(&locks, number, turn)));
+            thread::spawn(move || {
+                for turn in 0.. {
+                    work(&locks, number, turn);
+                }
+            });
         }
     }
 }
