@@ -34,6 +34,7 @@
 //! | [`machine`] | which boot of the machine this is, and whether other processes see the same files | `/proc` | - |
 //! | [`peer`] | who is at the other end of a socket | `SO_PEERCRED`, `SO_PEERPIDFD`; `LOCAL_PEERCRED` | the process of either end of a pipe, and its token |
 //! | [`process`] | whether processes live, who started whom, signals to them | pidfd, `/proc`; kqueue | process handles, Toolhelp, console events |
+//! | [`readiness`] | which of many sockets and processes have something | `epoll`, `kqueue` | asking all of them |
 //! | [`shortage`] | which resource has run out, from an error | `errno` | the last error |
 //! | [`socket`] | sockets at paths | Unix domain sockets | named pipes, and a file with the pipe's name |
 //! | [`surroundings`] | the limits and settings that a process runs with, for people | limits, `/proc/self` | priority class |

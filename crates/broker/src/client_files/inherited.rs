@@ -116,6 +116,15 @@ impl ClientFiles {
         locked_at(self.path(client))
     }
 
+    /// Whether the processes that had this file locked have ended, the client itself or those that have
+    /// `inherited` its locks. If that cannot be told, they live.
+    pub(crate) fn have_ended(&self, client: ClientKey, file: Identity, inherited: bool) -> bool {
+        let path = if inherited { self.inherited_path(client) } else { self.path(client) };
+        let Ok(opened) = lock_file::open_existing(&path) else { return false };
+        lock_file::identity_of(&opened) == Some(file)
+            && file_lock::try_shared(&opened).unwrap_or(false)
+    }
+
     /// Removes the file of this client's inherited locks. From here on, these locks may be granted
     /// to others.
     pub(crate) fn forget_inherited(&self, client: ClientKey) {

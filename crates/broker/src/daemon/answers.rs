@@ -22,8 +22,8 @@ const PART: usize = 64 << 10;
 /// How many bytes an entry takes at most besides its texts.
 const OVERHEAD: usize = 64;
 
-/// An answer that is still to come.
-pub(super) type QueryFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
+/// An answer that is still to come. `None` if what was read before the question has changed.
+pub(super) type QueryFuture = Pin<Box<dyn Future<Output = Option<Answered>> + Send>>;
 
 /// A question, and its answer.
 pub(super) enum Answered {

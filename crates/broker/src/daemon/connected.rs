@@ -136,11 +136,7 @@ impl Drop for ConnectedClient {
         }
         let (daemon, number, key) = (Arc::clone(&self.daemon), self.number, self.key);
         self.daemon.clients().connected.insert(number, (key, Arc::clone(&client)));
-        tokio::spawn(async move {
-            for process in ending {
-                process.until_ended().await;
-            }
-            daemon.forget(number, key, &client, leaves_file);
-        });
+        let forget = move || daemon.forget(number, key, &client, leaves_file);
+        self.daemon.when_ended(ending, forget);
     }
 }

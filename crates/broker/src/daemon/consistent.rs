@@ -14,6 +14,8 @@ use navlock_core::{
     ResourceName, host,
 };
 
+use navlock_wire::ToDaemon;
+
 use super::{
     delegations::{Looks, release},
     entry_key::EntryKey,
@@ -21,81 +23,112 @@ use super::{
 };
 
 /// How often the daemon tries before it recalls owners.
-const TRIES: usize = 3;
+pub(super) const TRIES: usize = 3;
 
 impl Daemon {
-    /// What is held and what is pending in a bucket.
+    /// The words that this question is about, unless there are none.
+    pub(super) fn words_for(&self, question: &ToDaemon) -> Option<Looks> {
+        match question {
+            ToDaemon::Query { bucket, .. } => self.words(bucket, None),
+            ToDaemon::Inspect { bucket, name, .. } => self.words(bucket, name.as_ref()),
+            ToDaemon::Position { bucket, name, .. } => self.words(bucket, Some(name)),
+            _ => None,
+        }
+    }
+
+    fn words(&self, bucket: &str, name: Option<&ResourceName>) -> Option<Looks> {
+        let delegations = self.delegations()?;
+        loop {
+            let (words, freed) = delegations.look(bucket, name);
+            if freed.is_empty() {
+                return (!words.is_empty()).then_some(words);
+            }
+            release(freed);
+        }
+    }
+
+    /// What is held and what is pending in a bucket. `None` if there are `words` as they were before, and they have
+    /// changed.
     pub(super) async fn query(
         &self,
         locks: &LockManager,
         bucket: &str,
-    ) -> Result<LockManagerSnapshot, Error> {
-        let (mut snapshot, seen) = self.at_one_moment(bucket, None, || locks.query()).await?;
-        self.leave_out_idle(&mut snapshot.held, seen.as_ref(), |lock| lock);
-        Ok(snapshot)
+        words: Option<Looks>,
+    ) -> Result<Option<LockManagerSnapshot>, Error> {
+        let found = self.at_one_moment(bucket, None, words, || locks.query()).await?;
+        Ok(found.map(|(mut snapshot, seen)| {
+            self.leave_out_idle(&mut snapshot.held, seen.as_ref(), |lock| lock);
+            snapshot
+        }))
     }
 
     /// What is held and what is pending in a bucket with all details, and the words of slots as they were
-    /// read.
+    /// read. `None` as of [`query`](Self::query).
     pub(super) async fn inspect(
         &self,
         locks: &LockManager,
         bucket: &str,
         name: Option<&ResourceName>,
-    ) -> Result<(Inspection, Option<Looks>), Error> {
+        words: Option<Looks>,
+    ) -> Result<Option<(Inspection, Option<Looks>)>, Error> {
         let ask = || locks.inspect(name.cloned());
-        let (mut inspection, seen) = self.at_one_moment(bucket, name, ask).await?;
-        self.leave_out_idle(&mut inspection.held, seen.as_ref(), |held| &held.lock);
-        Ok((inspection, seen))
+        let found = self.at_one_moment(bucket, name, words, ask).await?;
+        Ok(found.map(|(mut inspection, seen)| {
+            self.leave_out_idle(&mut inspection.held, seen.as_ref(), |held| &held.lock);
+            (inspection, seen)
+        }))
     }
 
     /// Where an agent stands in the queue of a name, and the words as they were read. The cost depends on
-    /// the queue before the agent, and not on the rest of the bucket.
+    /// the queue before the agent, and not on the rest of the bucket. `None` as of [`query`](Self::query).
     pub(super) async fn position(
         &self,
         locks: &LockManager,
         bucket: &str,
         name: &ResourceName,
         client_id: ClientId,
-    ) -> Result<(Position, Option<Looks>), Error> {
+        words: Option<Looks>,
+    ) -> Result<Option<(Position, Option<Looks>)>, Error> {
         let ask = || host::position_of(locks, name.clone(), client_id);
-        let (position, seen) = self.at_one_moment(bucket, Some(name), ask).await?;
+        let found = self.at_one_moment(bucket, Some(name), words, ask).await?;
+        let Some((position, seen)) = found else { return Ok(None) };
         if !seen.as_ref().is_some_and(Looks::has_idle) {
-            return Ok((position, seen));
+            return Ok(Some((position, seen)));
         }
         // The engine also counts locks as held that their owners do not hold. Only a list of all
         // locks can leave these out.
-        let (inspection, seen) = self.inspect(locks, bucket, Some(name)).await?;
-        Ok((Position::among(inspection, name, client_id), seen))
+        let inspected = self.inspect(locks, bucket, Some(name), seen).await?;
+        Ok(inspected.map(|(all, seen)| (Position::among(all, name, client_id), seen)))
     }
 
     async fn at_one_moment<T, A>(
         &self,
         bucket: &str,
         name: Option<&ResourceName>,
+        words: Option<Looks>,
         ask: impl Fn() -> A,
-    ) -> Result<(T, Option<Looks>), Error>
+    ) -> Result<Option<(T, Option<Looks>)>, Error>
     where
         A: Future<Output = Result<T, Error>>,
     {
-        let Some(delegations) = self.delegations() else { return Ok((ask().await?, None)) };
-        let mut tries = 0;
-        loop {
-            let (before, freed) = delegations.look(bucket, name);
-            if !freed.is_empty() {
-                release(freed);
-                continue;
-            }
+        let Some(delegations) = self.delegations() else { return Ok(Some((ask().await?, None))) };
+        let is_told = words.is_some();
+        let mut before = words.unwrap_or_else(|| self.words(bucket, name).unwrap_or_default());
+        for tries in 1.. {
             let found = ask().await?;
             let (after, _) = delegations.look(bucket, name);
             if before == after {
-                return Ok((found, Some(after)));
+                return Ok(Some((found, Some(after))));
             }
-            tries += 1;
+            if is_told {
+                break;
+            }
             if tries >= TRIES {
                 release(delegations.recall_changed(&before, &after));
             }
+            before = self.words(bucket, name).unwrap_or_default();
         }
+        Ok(None)
     }
 
     /// Leaves out the locks that nobody held when the words were read.
@@ -175,7 +208,7 @@ mod tests {
                 own.file().write_all_at(&word.to_ne_bytes(), 256).unwrap();
                 ready(Ok(()))
             };
-            let found = daemon.at_one_moment("app", None, ask).now_or_never();
+            let found = daemon.at_one_moment("app", None, None, ask).now_or_never();
             assert!(found.is_some_and(|found| found.is_ok()));
             assert_eq!(lock(&connected.client).count(), (0, 0));
         }

@@ -165,18 +165,15 @@ impl Delegations {
         let mut state = self.state();
         let State { holds, buckets, tally, tokens } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
-        // FAST: for each request of a long queue, holders that were recalled before are not looked
-        // at again. For a shared request, the owners of a shared lock are not looked at either,
-        // however many they are.
-        let is_in_the_way = |of_name: &&mut OfName| match kind.mode() {
-            Mode::Exclusive => of_name.owned > 0,
-            Mode::Shared => of_name.alone > 0,
-        };
+        // FAST: for a shared request, the owners of a shared lock are not looked at, however many they
+        // are.
+        let is_in_the_way =
+            |of_name: &&mut OfName| kind.mode() == Mode::Exclusive || of_name.alone > 0;
         let Some(of_name) = of_name.filter(is_in_the_way) else { return Vec::new() };
         let OfName { holds: keys, owned, .. } = of_name;
         let freed = keys.iter().filter_map(|key| {
             let hold = &mut holds[*key];
-            hold.settle(owned, tally, tokens)
+            if hold.owned { hold.settle(owned, tally, tokens) } else { hold.freed() }
         });
         freed.collect()
     }
@@ -277,11 +274,7 @@ impl Delegations {
             let hold = &state.holds[key];
             let look = hold.map.look(hold.slot);
             looks.push(ReadWord { key, look, owned: hold.owned });
-            // The holder of a lost lock is told first. The lock ends when the holder has seen the
-            // loss.
-            if !hold.owned && look.is_free() {
-                freed.push((hold.client.clone(), hold.request));
-            }
+            freed.extend(hold.freed());
         }
         (Looks(looks), freed)
     }
@@ -340,6 +333,13 @@ impl Hold {
         let recalled = self.disown(owned, tally, tokens)?;
         tally.recalled += 1;
         (recalled == Recalled::Free).then(|| (self.client.clone(), self.request))
+    }
+
+    /// The lock, if its owner was recalled and has released it since: the word says so before the message comes.
+    /// The holder of a lost lock is told first. That lock ends when the holder has seen the loss.
+    fn freed(&self) -> Option<Freed> {
+        let is_free = !self.owned && self.map.look(self.slot).is_free();
+        is_free.then(|| (self.client.clone(), self.request))
     }
 
     /// Recalls the owner, if this was not done yet, and counts it as no owner any more. Returns

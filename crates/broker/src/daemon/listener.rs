@@ -3,7 +3,6 @@
 use std::{
     future::{Future, pending},
     io, mem,
-    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -19,13 +18,11 @@ use tokio::{
 };
 
 use super::{
-    claims::Claims,
     listening::Listening,
     new_connection::{Introduced, NewConnection},
     options::Options,
     peer_check::is_same_user,
-    process::{END, Process},
-    session::Session,
+    process::Process,
     session_ends::End,
     state::Daemon,
 };
@@ -60,7 +57,17 @@ const SWEEP: Duration = Duration::from_secs(10);
 pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Options) {
     let found = Found::default();
     let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
+    let _ends = EndsSessions(Arc::clone(&daemon));
     serve_in(&daemon, listener, found, &options).await;
+}
+
+/// Ends all sessions when this is dropped.
+struct EndsSessions(Arc<Daemon>);
+
+impl Drop for EndsSessions {
+    fn drop(&mut self) {
+        self.0.end_sessions();
+    }
 }
 
 /// Does what [`serve`] does, with the state of a daemon that `found` these files when it started.
@@ -70,7 +77,7 @@ pub(super) async fn serve_in(
     found: Found,
     options: &Options,
 ) {
-    let mut sessions = JoinSet::new();
+    let mut connections = JoinSet::new();
     let mut turned_away = JoinSet::new();
     let most = most_clients();
     let mut idle_since = Instant::now();
@@ -84,10 +91,16 @@ pub(super) async fn serve_in(
     watching.spawn(Arc::clone(daemon).watch_deadlocks());
     watching.spawn(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
+    let turns = daemon.turns().run(daemon);
+    tokio::pin!(turns);
     let mut recovering = true;
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
+            ended = &mut turns => {
+                tracing::error!(target: LOGS, "the broker ends: it cannot serve: {ended:?}");
+                return;
+            }
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
                 if !is_same_user(&stream) {
                     // A stranger's connection is closed without an answer.
@@ -95,8 +108,8 @@ pub(super) async fn serve_in(
                     continue;
                 }
                 let (daemon, handshake_timeout) = (Arc::clone(daemon), options.limits.handshake);
-                if sessions.len() + 2 * daemon.orphans() + descriptor::counted() < most {
-                    sessions.spawn(session(stream, daemon, handshake_timeout));
+                if connections.len() + daemon.turns().len() + 2 * daemon.orphans() + descriptor::counted() < most {
+                    connections.spawn(connection(stream, daemon, handshake_timeout));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.turned_away();
@@ -106,7 +119,7 @@ pub(super) async fn serve_in(
             Some(_) = turned_away.join_next() => {}
             // A session that has panicked has ended like any other session: the locks of its client
             // are free.
-            Some(ended) = sessions.join_next() => {
+            Some(ended) = connections.join_next() => {
                 if ended.is_err() {
                     tracing::error!(target: LOGS, "a session panicked; the locks of its client are free");
                 }
@@ -117,12 +130,15 @@ pub(super) async fn serve_in(
                 tracing::info!(target: LOGS, "the broker was asked to end");
                 return;
             }
-            () = daemon.gone.notified() => idle_since = Instant::now(),
+            () = daemon.gone.notified() => {
+                idle_since = Instant::now();
+                unswept = true;
+            }
             _ = retries.tick() => daemon.tidy(),
             _ = sweep.tick(), if unswept => unswept = daemon.sweep(),
             () = idle(idle_since, options),
                 // Lookers are no clients.
-                if !recovering && sessions.len() <= daemon.lookers().count() && daemon.is_empty() =>
+                if !recovering && connections.len() <= daemon.lookers().count() && daemon.is_empty() =>
             {
                 tracing::info!(target: LOGS, "the broker ends: it has had no client for its idle time");
                 return;
@@ -204,18 +220,26 @@ async fn turn_away(
     }
 }
 
-async fn session(stream: AsyncStream, daemon: Arc<Daemon>, handshake_timeout: Duration) {
+async fn connection(stream: AsyncStream, daemon: Arc<Daemon>, handshake_timeout: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
     let end = match introduce(stream, process.clone(), Arc::clone(&daemon), handshake_timeout).await
     {
-        Ok(Introduced::Client(session, claims)) => serve_client(session, claims, process).await,
+        Ok(Introduced::Client(admission, claims)) => {
+            let ended = end_of(process.clone());
+            match admission.settle(claims, ended).await {
+                Ok((session, stream, heard)) => {
+                    let joined = daemon.turns().join(session, process, stream, heard);
+                    joined.err().map(|error| End::Stream(error.into()))
+                }
+                Err(end) => unless_gone(end),
+            }
+        }
         Ok(Introduced::Looker(looking)) => {
             Some(looking.serve().await).filter(|end| !end.is_usual())
         }
         Err(end) => unless_gone(end),
     };
-    // FAST: this comes after the waiters for the client's locks have been told.
     if let Some(end) = end {
         daemon.ends().note(pid, &end);
     }
@@ -235,27 +259,6 @@ async fn introduce(
         () = end_of(process) => return Err(End::Died),
     };
     introduced.map_err(|_| End::Late)?
-}
-
-/// Serves a client until its end, which this returns if it has to be noted. When this returns, the client's
-/// locks have ended.
-async fn serve_client(
-    mut session: Box<Session>,
-    claims: Claims,
-    process: Option<Process>,
-) -> Option<End> {
-    if let Err(end) = session.settle(claims, end_of(process.clone())).await {
-        return unless_gone(end);
-    }
-    let mut end = pin!(end_of(process.clone()));
-    let (connected, why) = session.serve(end.as_mut()).await;
-    // FAST: `end` has been waiting for the end of the process all the time. Nothing else is done
-    // before that, because on a machine with one CPU other work would delay the end of the process.
-    if connected.holds() && process.is_some_and(|process| process.is_ending()) {
-        let _ = timeout(END, end).await;
-    }
-    drop(connected);
-    Some(why)
 }
 
 /// The end of a connection before its session, if it has to be noted. It has not if somebody has asked

@@ -1,8 +1,8 @@
 //! The connection of a looker.
 
-use std::{future::poll_fn, mem, panic::resume_unwind, pin::Pin, sync::Arc, time::Duration};
+use std::{mem, panic::resume_unwind, sync::Arc, time::Duration};
 
-use futures_util::{Sink, StreamExt};
+use futures_util::{SinkExt, StreamExt};
 use navlock_wire::{CodecError, FromDaemon};
 use tokio::{
     sync::mpsc,
@@ -14,7 +14,7 @@ use super::{
     filter::Filter,
     lookers::CHECK_INTERVAL,
     picture::SLICE,
-    session::{Stream, flush},
+    session::Stream,
     session_ends::{End, ProtocolError},
     state::Daemon,
     telling::{LookStep, Teller},
@@ -138,8 +138,7 @@ impl Looking {
 
     /// Sends a message, and waits until it is sent or the looker has gone.
     async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        Pin::new(&mut self.stream).start_send(message).map_err(End::from)?;
-        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::from)
+        self.stream.send(message).await.map_err(End::from)
     }
 }
 

@@ -23,6 +23,7 @@ mod inbox;
 mod inspection;
 mod journal;
 mod leases;
+mod leaving;
 mod listener;
 mod listening;
 mod log;
@@ -57,6 +58,7 @@ mod telling;
 mod term_messages;
 mod timed_work;
 mod tokens;
+mod turns;
 
 use std::{error::Error, fs, future::pending, io, mem, sync::Arc, time::Duration};
 
@@ -165,6 +167,7 @@ pub fn run(
     // Clients that are still connected claim their locks from the next daemon, as if we had been
     // killed.
     let notes = daemon.leave_behind();
+    daemon.end_sessions();
     // This drops the user agent, which then gives up its own leases. If we are killed before that, the next
     // daemon finds the notes.
     drop(daemon);

@@ -1,12 +1,8 @@
 //! How a session begins: both sides agree on a version, and the client introduces itself.
 
-use std::{
-    future::{pending, poll_fn},
-    pin::Pin,
-    sync::Arc,
-};
+use std::{future::pending, sync::Arc};
 
-use futures_util::{Sink, StreamExt};
+use futures_util::{SinkExt, StreamExt};
 use navlock_platform::socket::AsyncStream;
 use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, Status, ToDaemon, VERSION, negotiate};
 use tokio::task::yield_now;
@@ -17,7 +13,7 @@ use super::{
     filter::Filter,
     looking::Looking,
     process::Process,
-    session::{Session, Stream, flush},
+    session::{Admission, Session, Stream},
     session_ends::{End, ProtocolError},
     shared_client::lock,
     state::Daemon,
@@ -44,7 +40,7 @@ enum Introduction {
 
 /// What a connection becomes by its introduction.
 pub(super) enum Introduced {
-    Client(Box<Session>, Claims),
+    Client(Box<Admission>, Claims),
     Looker(Looking),
 }
 
@@ -81,8 +77,8 @@ impl NewConnection {
             }
         }
         let Self { stream, daemon, .. } = self;
-        let session = Session::new(stream, connected, daemon);
-        Ok(Introduced::Client(Box::new(session), claims))
+        let admission = Admission::new(stream, Session::new(connected, daemon));
+        Ok(Introduced::Client(Box::new(admission), claims))
     }
 
     /// Reads the introduction. Questions about the daemon, and a request that the daemon end, need no
@@ -108,11 +104,13 @@ impl NewConnection {
                     FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {
+                    self.daemon.turns().catch_up();
                     let steal = Steal { bucket, name, from, info };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } => {
+                    self.daemon.turns().catch_up();
                     // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;
@@ -139,8 +137,7 @@ impl NewConnection {
 
     /// Sends a message, and waits until it is sent.
     async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        Pin::new(&mut self.stream).start_send(message).map_err(End::from)?;
-        poll_fn(|context| flush(&mut self.stream, context)).await.map_err(End::from)
+        self.stream.send(message).await.map_err(End::from)
     }
 
     /// Agrees on a version.

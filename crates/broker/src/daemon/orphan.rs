@@ -3,8 +3,8 @@
 use navlock_wire::ClientKey;
 use tokio::task::AbortHandle;
 
-use super::shared_client::SharedClient;
-use crate::lock_file::Identity;
+use super::{process::Process, shared_client::SharedClient};
+use crate::{client_files::ClientFiles, lock_file::Identity};
 
 /// A client without a connection whose locks are kept: for the processes that have inherited them, or
 /// for itself.
@@ -15,6 +15,8 @@ pub(super) struct Orphan {
     pub(super) file: Option<Identity>,
     pub(super) kept_for: KeptFor,
     pub(super) watch: Watch,
+    /// The processes that have inherited the locks, as far as they are known.
+    pub(super) inheritors: Vec<Process>,
     /// The task that waits for losses of the orphan's locks.
     pub(super) listening: AbortHandle,
 }
@@ -36,6 +38,15 @@ pub(super) enum Watch {
     Thread,
     /// There is no such thread yet. It has to be started.
     ToStart,
+}
+
+impl Orphan {
+    /// Whether those for whom the locks are kept have ended, even if that was not noticed yet.
+    pub(super) fn has_ended(&self, files: &ClientFiles) -> bool {
+        let inherited = self.kept_for == KeptFor::Inheritors;
+        self.file.is_some_and(|file| files.have_ended(self.key, file, inherited))
+            && !self.inheritors.iter().any(Process::is_ending)
+    }
 }
 
 impl Drop for Orphan {

@@ -17,7 +17,7 @@ use std::{
     thread,
 };
 
-use navlock_core::look::ClientState;
+use navlock_core::{ResourceName, look::ClientState};
 use navlock_engine::RequestId;
 use navlock_wire::ClientKey;
 use tokio::{
@@ -142,7 +142,7 @@ impl Daemon {
         let heard = listen(Arc::downgrade(self), number, Arc::downgrade(&client));
         let listening = tokio::spawn(heard).abort_handle();
         let watch = match inherited {
-            Some(inherited) => self.watch(number, inherited, inheritors),
+            Some(inherited) => self.watch(number, inherited, inheritors.clone()),
             None => Watch::ToStart,
         };
         let (state, why) = match kept_for {
@@ -150,7 +150,8 @@ impl Daemon {
             KeptFor::Inheritors => (ClientState::Orphaned, "has left them to others"),
         };
         lock(&client).set_number(number, state);
-        clients.orphans.insert(number, Orphan { key, client, file, kept_for, watch, listening });
+        let orphan = Orphan { key, client, file, kept_for, watch, inheritors, listening };
+        clients.orphans.insert(number, orphan);
         drop(clients);
         tracing::info!(target: LOGS, "the locks of a client are kept: the client {why}");
         true
@@ -167,15 +168,34 @@ impl Daemon {
     ) -> Watch {
         let (daemon, runtime) = (Arc::downgrade(self), Handle::current());
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
-            inherited.wait(|| inheritors.iter().for_each(Process::wait_if_ending));
-            if let Some(daemon) = daemon.upgrade() {
-                // `end_orphan` spawns what takes a while on the runtime, so this thread has to enter
-                // the runtime.
-                let _context = runtime.enter();
-                daemon.end_orphan(number);
-            }
+            inherited.wait(|| {
+                inheritors.iter().for_each(Process::wait_if_ending);
+                if let Some(daemon) = daemon.upgrade() {
+                    // `end_orphan` spawns what takes a while on the runtime, so this thread has to enter
+                    // the runtime.
+                    let _context = runtime.enter();
+                    daemon.end_orphan(number);
+                }
+            });
         });
         if waiting.is_ok() { Watch::Thread } else { Watch::ToStart }
+    }
+
+    /// Ends the orphans that hold this name and are left by those for whom they are kept. The thread that waits
+    /// for the file's lock may not have run yet.
+    pub(super) fn end_left_orphans(&self, bucket: &str, name: &ResourceName) {
+        let Some(files) = self.files() else { return };
+        let holds = |client: &SharedClient| {
+            let mut held = Vec::new();
+            lock(client).held(bucket, name, &mut held);
+            !held.is_empty()
+        };
+        let clients = self.clients();
+        let orphans = clients.orphans.iter();
+        let left = orphans.filter(|(_, one)| holds(&one.client) && one.has_ended(files));
+        let left: Vec<_> = left.map(|(number, _)| *number).collect();
+        drop(clients);
+        left.into_iter().for_each(|number| self.end_orphan(number));
     }
 
     /// Ends an orphan: the processes that had inherited its locks have ended, or the last of the
@@ -241,9 +261,10 @@ impl Daemon {
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();
                     let inheritors = lock(&client).inheritors(file);
-                    let watch = self.watch(number, inherited, inheritors);
+                    let watch = self.watch(number, inherited, inheritors.clone());
                     if let Some(orphan) = self.clients().orphans.get_mut(&number) {
                         (orphan.watch, orphan.file) = (watch, file);
+                        orphan.inheritors = inheritors;
                     }
                 }
                 Err(_) => {}

@@ -59,6 +59,11 @@ impl Process {
         self.0.get()
     }
 
+    /// What tells the end of the process to a [`Readiness`](navlock_platform::readiness::Readiness).
+    pub(super) fn end_source(&self) -> &Arc<Counted<Handle>> {
+        &self.0
+    }
+
     pub(super) fn number(&self) -> u32 {
         self.handle().number()
     }

@@ -31,6 +31,10 @@ pub(super) enum End {
     Refused,
     /// The client has not introduced itself in time.
     Late,
+    /// The client does not read what it is told.
+    Deaf,
+    /// The session has panicked.
+    Panicked,
     /// The connection failed, or carried no messages.
     Stream(CodecError),
 }
@@ -92,6 +96,8 @@ impl fmt::Display for End {
             }
             Self::Refused => f.write_str("the client was refused, and told why"),
             Self::Late => f.write_str("the client did not introduce itself in time"),
+            Self::Deaf => f.write_str("the client does not read what it is told"),
+            Self::Panicked => f.write_str("the broker has a fault; see its log"),
             Self::Stream(error) => write!(f, "the connection failed: {error}"),
         }
     }

@@ -18,6 +18,7 @@ use super::{
     client_record::ClientRecord,
     delegations::Delegations,
     directory::Directory,
+    leaving::Leaving,
     log::Log,
     lookers::Lookers,
     maps::Maps,
@@ -27,6 +28,7 @@ use super::{
     recovery::Recovery,
     session_ends::{End, Ends},
     shared_client::{SharedClient, lock},
+    turns::Turns,
 };
 use crate::client_files::{self, ClientFiles, Found, OwnNotes};
 
@@ -64,6 +66,8 @@ pub(super) struct Daemon {
     log_names: bool,
     /// The leases that the daemon has itself, where locks are kept elsewhere.
     own_leases: OwnLeases,
+    turns: Turns,
+    leaving: Leaving,
     /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -110,6 +114,8 @@ impl Daemon {
             log: options.log.clone(),
             log_names: options.log_names,
             own_leases: OwnLeases::default(),
+            turns: Turns::default(),
+            leaving: Leaving::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -164,6 +170,16 @@ impl Daemon {
 
     pub(super) fn files(&self) -> Option<&ClientFiles> {
         self.files.as_ref()
+    }
+
+    /// The sessions.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// The clients that have gone and whose processes have not ended.
+    pub(super) fn leaving(&self) -> &Leaving {
+        &self.leaving
     }
 
     /// Whether clients can own names.
@@ -279,6 +295,12 @@ impl Daemon {
         let orphans = clients.orphans.values().map(|orphan| &orphan.client);
         let connected = clients.connected.values().map(|(_, client)| client);
         connected.chain(orphans).cloned().collect()
+    }
+
+    /// Ends all sessions.
+    pub(super) fn end_sessions(&self) {
+        self.turns.end();
+        self.leaving.end();
     }
 
     /// Leaves all requests and locks of clients as they are, although their sessions end: where

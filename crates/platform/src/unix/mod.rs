@@ -12,6 +12,7 @@ pub mod library;
 pub mod machine;
 pub mod peer;
 pub mod process;
+pub mod readiness;
 #[cfg(feature = "command")]
 pub mod service_manager;
 #[cfg(feature = "command")]

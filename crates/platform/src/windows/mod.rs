@@ -15,6 +15,7 @@ mod peek;
 pub mod peer;
 mod pipe;
 pub mod process;
+pub mod readiness;
 mod security;
 #[cfg(feature = "command")]
 pub mod service_manager;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use navlock_delegation::Look;
 
 /// The words of a bucket or of a name, at about one moment.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Looks(pub(super) Vec<ReadWord>);
 
 /// A word, when it was read.
@@ -29,6 +29,10 @@ impl PartialEq for ReadWord {
 impl Eq for ReadWord {}
 
 impl Looks {
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether any of these locks was held by nobody.
     pub(in super::super) fn has_idle(&self) -> bool {
         self.0.iter().any(|seen| !seen.look.is_held() && !seen.look.is_lost())

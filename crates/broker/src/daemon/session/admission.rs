@@ -4,14 +4,14 @@
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    task::Context,
 };
 
+use bytes::{Buf, BytesMut};
 use futures_util::{
     FutureExt,
     future::{Fuse, FusedFuture},
-    task::noop_waker_ref,
 };
+use navlock_platform::socket::AsyncStream;
 use navlock_wire::FromDaemon;
 use tokio::io::{Interest, Ready};
 
@@ -19,27 +19,40 @@ use super::{
     super::{
         claims::Claims, connected::ConnectedClient, session_ends::End, term_messages::ToldTerms,
     },
-    Session, Stream, flush, say_terms,
+    Session, Stream, say_terms,
 };
 
-impl Session {
-    /// Waits until the claims of this client and of all other clients are settled, or until the client's
-    /// process has `ended`.
-    pub(in super::super) async fn settle(
-        &mut self,
-        claims: Claims,
-        ended: impl Future<Output = ()>,
-    ) -> Result<(), End> {
-        self.admit(claims, pin!(ended.fuse())).await?;
-        self.say(&FromDaemon::Settled)
+/// A session that has not begun, with its connection.
+pub(in super::super) struct Admission {
+    stream: Stream,
+    session: Session,
+}
+
+impl Admission {
+    pub(in super::super) fn new(stream: Stream, session: Session) -> Self {
+        Self { stream, session }
     }
 
-    pub(super) async fn admit(
+    /// Waits until the claims of this client and of all other clients are settled, or until the client's
+    /// process has `ended`. Returns the session, its connection, and what was read from that.
+    pub(in super::super) async fn settle(
+        mut self,
+        claims: Claims,
+        ended: impl Future<Output = ()>,
+    ) -> Result<(Session, AsyncStream, BytesMut), End> {
+        self.admit(claims, pin!(ended.fuse())).await?;
+        self.session.say(&FromDaemon::Settled)?;
+        let parts = self.stream.into_parts();
+        Ok((self.session, parts.io, parts.read_buf))
+    }
+
+    async fn admit(
         &mut self,
         mut claims: Claims,
         mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
     ) -> Result<(), End> {
-        let Self { stream, connected, daemon, terms, .. } = self;
+        let Self { stream, session } = self;
+        let Session { connected, daemon, terms, outgoing, .. } = session;
         let Some(terms) = terms else {
             let admitted = async {
                 daemon.go_on(connected, &mut claims).await;
@@ -51,42 +64,53 @@ impl Session {
                 () = ended => Err(End::Died),
             };
         };
+        let mut meanwhile = Meanwhile { stream, outgoing, terms, connected };
         // If others have inherited locks of the client, its claims are reclaimed even if the client
         // itself has gone: the inheritors get these locks together with the others.
         let is_needed = || daemon.has_inheritors(connected);
         let goes_on = daemon.go_on(connected, &mut claims);
-        meanwhile(stream, terms, connected, goes_on, ended.as_mut(), is_needed).await?;
-        if ended.is_terminated() || is_gone(stream) {
+        meanwhile.wait(goes_on, ended.as_mut(), is_needed).await?;
+        if ended.is_terminated() || is_gone(meanwhile.stream) {
             return Err(End::Gone);
         }
-        meanwhile(stream, terms, connected, daemon.admit(connected, claims), ended, || false)
-            .await?;
-        say_terms(stream, terms, connected)
+        meanwhile.wait(daemon.admit(connected, claims), ended, || false).await?;
+        say_terms(outgoing, terms, connected)
     }
 }
 
-/// Waits for the `awaited` future, and meanwhile tells the client of changed terms. Gives up when
-/// the client has hung up or its process has `ended`, unless the result `is_needed` even then.
-async fn meanwhile(
-    stream: &mut Stream,
-    terms: &mut ToldTerms,
-    connected: &ConnectedClient,
-    awaited: impl Future<Output = ()>,
-    mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
-    is_needed: impl Fn() -> bool,
-) -> Result<(), End> {
-    let mut awaited = pin!(awaited);
-    loop {
-        tokio::select! {
-            () = &mut awaited => return Ok(()),
-            () = poll_fn(|context| terms.poll_look(context)) => {}
-            () = ended.as_mut(), if !ended.is_terminated() => {}
-        }
-        if !ended.is_terminated() && !is_gone(stream) {
-            say_terms(stream, terms, connected)?;
-            let _ = flush(stream, &mut Context::from_waker(noop_waker_ref()));
-        } else if !is_needed() {
-            return Err(End::Gone);
+/// A client that is told of changed terms while its claims are settled.
+struct Meanwhile<'a> {
+    stream: &'a Stream,
+    outgoing: &'a mut BytesMut,
+    terms: &'a mut ToldTerms,
+    connected: &'a ConnectedClient,
+}
+
+impl Meanwhile<'_> {
+    /// Waits for the `awaited` future. Gives up when the client has hung up or its process has `ended`,
+    /// unless the result `is_needed` even then.
+    async fn wait(
+        &mut self,
+        awaited: impl Future<Output = ()>,
+        mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
+        is_needed: impl Fn() -> bool,
+    ) -> Result<(), End> {
+        let mut awaited = pin!(awaited);
+        loop {
+            tokio::select! {
+                () = &mut awaited => return Ok(()),
+                () = poll_fn(|context| self.terms.poll_look(context)) => {}
+                () = ended.as_mut(), if !ended.is_terminated() => {}
+            }
+            if !ended.is_terminated() && !is_gone(self.stream) {
+                say_terms(self.outgoing, self.terms, self.connected)?;
+                // What is not sent now is sent with what comes next.
+                if let Ok(sent) = self.stream.get_ref().try_write(self.outgoing) {
+                    self.outgoing.advance(sent);
+                }
+            } else if !is_needed() {
+                return Err(End::Gone);
+            }
         }
     }
 }

@@ -39,13 +39,19 @@ pub(super) fn out_of_place() -> End {
 
 /// Whether this message has an answer.
 pub(super) fn asks(message: &ToDaemon) -> bool {
+    matches!(message, ToDaemon::Request { .. } | ToDaemon::Map { .. } | ToDaemon::Status { .. })
+        || is_question(message)
+}
+
+/// Whether this message ends a request or a lock.
+pub(in super::super) fn ends_something(message: &ToDaemon) -> bool {
     matches!(
         message,
-        ToDaemon::Request { .. }
-            | ToDaemon::Map { .. }
-            | ToDaemon::Query { .. }
-            | ToDaemon::Inspect { .. }
-            | ToDaemon::Position { .. }
-            | ToDaemon::Status { .. }
+        ToDaemon::Finish { .. } | ToDaemon::CloseAgent { .. } | ToDaemon::Terminate { .. }
     )
+}
+
+/// Whether this message asks for a snapshot.
+pub(in super::super) fn is_question(message: &ToDaemon) -> bool {
+    matches!(message, ToDaemon::Query { .. } | ToDaemon::Inspect { .. } | ToDaemon::Position { .. })
 }

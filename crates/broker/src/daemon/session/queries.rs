@@ -12,64 +12,70 @@ use navlock_wire::{Failure, FromDaemon, Query, ToDaemon};
 use super::{
     super::{
         answers::{Answered, InspectionParts, Parts, QueryFuture, SnapshotParts},
+        delegations::Looks,
         session_ends::End,
     },
     Session,
 };
 
 impl Session {
-    /// Takes in a question. The answer is sent when it is known.
-    pub(super) fn handle_query(&mut self, message: ToDaemon) -> Result<(), End> {
-        match message {
+    /// Takes in a question. The answer is sent when it is known. If there are `words` of maps as they were before
+    /// the last messages were read, and these words have changed since, there is no answer, and this returns false.
+    pub(in super::super) fn ask(
+        &mut self,
+        question: &ToDaemon,
+        words: Option<Looks>,
+    ) -> Result<bool, End> {
+        let daemon = Arc::clone(&self.daemon);
+        let (query, answer): (Query, QueryFuture) = match question.clone() {
             ToDaemon::Query { query, bucket } => {
-                let daemon = Arc::clone(&self.daemon);
                 let answer = async move {
                     let locks = daemon.user_agent().lock_manager(&bucket);
-                    Answered::Query(query, daemon.query(&locks, &bucket).await)
+                    let found = daemon.query(&locks, &bucket, words).await.transpose()?;
+                    Some(Answered::Query(query, found))
                 };
-                self.ask(query, Box::pin(answer))
+                (query, Box::pin(answer))
             }
             ToDaemon::Inspect { query, bucket, name } => {
-                let daemon = Arc::clone(&self.daemon);
                 let answer = async move {
                     let locks = daemon.user_agent().lock_manager(&bucket);
-                    let inspection = daemon.inspect(&locks, &bucket, name.as_ref()).await;
-                    Answered::Inspect(query, bucket, name, inspection)
+                    let name_asked = name.as_ref();
+                    let found = daemon.inspect(&locks, &bucket, name_asked, words).await;
+                    Some(Answered::Inspect(query, bucket, name, found.transpose()?))
                 };
-                self.ask(query, Box::pin(answer))
+                (query, Box::pin(answer))
             }
             ToDaemon::Position { query, bucket, name, client_id } => {
-                let daemon = Arc::clone(&self.daemon);
                 let client_id = ClientId::from_bytes(client_id);
                 let answer = async move {
                     let locks = daemon.user_agent().lock_manager(&bucket);
-                    let position = daemon.position(&locks, &bucket, &name, client_id).await;
-                    Answered::Position(query, bucket, name, position)
+                    let found = daemon.position(&locks, &bucket, &name, client_id, words).await;
+                    Some(Answered::Position(query, bucket, name, found.transpose()?))
                 };
-                self.ask(query, Box::pin(answer))
+                (query, Box::pin(answer))
             }
-            _ => Ok(()),
-        }
+            _ => return Ok(true),
+        };
+        self.await_answer(query, answer)
     }
 
-    pub(super) fn ask(&mut self, query: Query, mut answer: QueryFuture) -> Result<(), End> {
+    fn await_answer(&mut self, query: Query, mut answer: QueryFuture) -> Result<bool, End> {
         if self.queries.len() >= self.daemon.limits().queries {
             let failure = Failure::Refused("too many queries at once; await some first".to_owned());
-            return self.say(&FromDaemon::QueryFailed { query, failure });
+            return self.say(&FromDaemon::QueryFailed { query, failure }).map(|()| true);
         }
         // The answer is polled now, because it must see what came before the question, and not what
         // comes after it. This needs no waker: if the answer is not there yet, the set polls it
         // again.
         match answer.as_mut().poll(&mut Context::from_waker(noop_waker_ref())) {
-            Poll::Ready(answered) => self.answer(answered),
-            Poll::Pending => {
-                self.queries.push(answer);
-                Ok(())
-            }
+            Poll::Ready(Some(answered)) => self.take_answer(answered)?,
+            Poll::Ready(None) => return Ok(false),
+            Poll::Pending => self.queries.push(answer),
         }
+        Ok(true)
     }
 
-    pub(super) fn answer(&mut self, answered: Answered) -> Result<(), End> {
+    pub(super) fn take_answer(&mut self, answered: Answered) -> Result<(), End> {
         let (query, error) = match answered {
             Answered::Query(query, Ok(snapshot)) => {
                 self.answers.push(Parts::Snapshot(SnapshotParts::new(query, snapshot)));

@@ -1,0 +1,209 @@
+//! One session with its socket.
+
+use std::{
+    io::ErrorKind,
+    mem,
+    sync::Arc,
+    task::{Context, Waker},
+};
+
+use bytes::{Buf, BytesMut};
+use navlock_platform::{
+    clock,
+    readiness::{Member, Readiness},
+};
+use navlock_wire::{CodecError, DaemonCodec, Moment, Sent};
+use tokio_util::codec::Decoder;
+
+use super::{
+    super::{process::Process, session::Session, session_ends::End, state::Daemon},
+    times::{Frame, Times},
+};
+
+/// How much is read from a connection in one turn. No more than that can have been sent before the turn: a socket
+/// keeps less.
+const MOST: usize = 1 << 20;
+
+/// A client that lets this many bytes lie unread is hung up on.
+const MOST_UNREAD: usize = 8 << 20;
+
+/// What was read.
+pub(super) enum Read {
+    All,
+    /// There may be more.
+    More,
+    /// The connection has ended, and everything before the end was read.
+    End(End),
+}
+
+/// A session with its socket.
+pub(super) struct Connection {
+    pub(super) session: Session,
+    process: Option<Process>,
+    stream: Member,
+    heard: BytesMut,
+    waker: Waker,
+    times: Times,
+    /// Whether what is to be sent waits for room.
+    awaits_room: bool,
+    /// Whether that is being told.
+    watches_room: bool,
+    has_died: bool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        session: Session,
+        process: Option<Process>,
+        stream: Member,
+        heard: BytesMut,
+        waker: Waker,
+    ) -> Self {
+        let ahead = clock::ahead(process.as_ref().map_or(0, Process::number));
+        let times = Times::new(ahead);
+        let (awaits_room, watches_room, has_died) = (false, false, false);
+        Self {
+            session,
+            process,
+            stream,
+            heard,
+            waker,
+            times,
+            awaits_room,
+            watches_room,
+            has_died,
+        }
+    }
+
+    /// Notes that the client's process has ended. A child of that process may keep the connection open for
+    /// longer, which gives the child no locks. Only what was sent before is read.
+    pub(super) fn die(&mut self) {
+        self.has_died = true;
+        self.fall_silent();
+    }
+
+    fn fall_silent(&mut self) {
+        if self.session.fall_silent() {
+            self.stream.shut_down();
+        }
+    }
+
+    /// Reads what has come, and adds the messages with the times at which they count.
+    pub(super) fn read(
+        &mut self,
+        (key, to_the_end): (usize, bool),
+        turn: Moment,
+        buffer: &mut Vec<u8>,
+        frames: &mut Vec<Frame>,
+    ) -> Read {
+        let read = self.hear(buffer, to_the_end);
+        let first = frames.len();
+        let mut decoder = DaemonCodec::default();
+        let heard = loop {
+            match decoder.decode(&mut self.heard) {
+                Ok(Some(Sent { at, message })) => frames.push(Frame { at, key, message }),
+                Ok(None) => break read,
+                Err(error) => break Read::End(End::from(error)),
+            }
+        };
+        self.times.date(&mut frames[first..], turn, clock::monotonic);
+        match heard {
+            Read::End(End::Gone) if !self.heard.is_empty() && !self.has_died => {
+                Read::End(CodecError::Truncated.into())
+            }
+            heard => heard,
+        }
+    }
+
+    /// Reads bytes, by way of this buffer; if asked, until there are none or the connection has ended.
+    fn hear(&mut self, buffer: &mut Vec<u8>, to_the_end: bool) -> Read {
+        let mut left = MOST;
+        while left > 0 {
+            buffer.clear();
+            match self.stream.read(buffer) {
+                Ok(0) => return Read::End(End::Gone),
+                Ok(read) => {
+                    self.heard.extend_from_slice(buffer);
+                    // FAST: if there is more, it has come since, and is told. But the end is told only
+                    // once, and it may have been together with these bytes.
+                    if read < buffer.capacity() && !to_the_end {
+                        return Read::All;
+                    }
+                    left = left.saturating_sub(read);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Read::All,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Read::End(CodecError::from(error).into()),
+            }
+        }
+        Read::More
+    }
+
+    /// Whether something is to be sent that waits for room.
+    pub(super) fn awaits_room(&self) -> bool {
+        self.awaits_room
+    }
+
+    /// Tells the client what there is to tell, as far as there is room.
+    pub(super) fn serve(&mut self) -> Result<(), End> {
+        let mut context = Context::from_waker(&self.waker);
+        self.session.serve(&mut context)?;
+        self.awaits_room = false;
+        loop {
+            self.session.fill()?;
+            let outgoing = self.session.outgoing();
+            if outgoing.is_empty() {
+                return Ok(());
+            }
+            match self.stream.write(outgoing) {
+                Ok(sent) => outgoing.advance(sent),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let unread = outgoing.len();
+                    self.awaits_room = true;
+                    return if unread > MOST_UNREAD { Err(End::Deaf) } else { Ok(()) };
+                }
+                Err(_) => {
+                    self.fall_silent();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Has room told as long as something waits for it.
+    pub(super) fn watch_room(&mut self, readiness: &Readiness, key: usize) {
+        if mem::replace(&mut self.watches_room, self.awaits_room) != self.awaits_room {
+            readiness.await_room(&self.stream, key, self.awaits_room);
+        }
+    }
+
+    /// Lets the socket and the process go.
+    pub(super) fn leave(&self, readiness: &Readiness, socket: usize, end: usize) {
+        readiness.leave(&self.stream, socket);
+        if let Some(process) = &self.process {
+            readiness.leave_process(process.end_source(), end);
+        }
+    }
+
+    /// Ends the session.
+    pub(super) fn end(self, daemon: &Arc<Daemon>, end: End) {
+        let Self { session, process, stream, has_died, .. } = self;
+        let pid = process.as_ref().map(Process::number);
+        let connected = session.into_connected();
+        let ending = process.filter(|process| connected.holds() && process.is_ending());
+        match ending {
+            // The next holder may need a file or port that the process has not closed yet.
+            Some(process) => daemon.when_ended(vec![process], move || drop(connected)),
+            None => drop(connected),
+        }
+        // FAST: this comes after the waiters for the client's locks were noted.
+        drop(stream);
+        let end = match end {
+            // The stream may end in the middle of a message if the client was killed.
+            End::Gone | End::Stream(_) if has_died => End::Died,
+            end => end,
+        };
+        daemon.ends().note(pid, &end);
+    }
+}

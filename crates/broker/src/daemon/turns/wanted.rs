@@ -1,0 +1,86 @@
+//! Which sessions have something to tell their clients, or to do, that no message has led to.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    task::{Wake, Waker},
+};
+
+use futures_util::task::AtomicWaker;
+
+/// The keys of these sessions, in the order in which they were wanted.
+#[derive(Default)]
+pub(super) struct Wanted {
+    keys: Mutex<VecDeque<usize>>,
+    task: AtomicWaker,
+    /// Whether a turn is being taken, which looks here before it ends.
+    ///
+    /// FAST: the task of the turns is not woken for what the turn itself does.
+    in_turn: AtomicBool,
+}
+
+/// The waker of one session.
+struct Session {
+    key: usize,
+    wanted: Arc<Wanted>,
+}
+
+impl Wanted {
+    /// A waker for the session of this key.
+    pub(super) fn waker(wanted: &Arc<Self>, key: usize) -> Waker {
+        Arc::new(Session { key, wanted: Arc::clone(wanted) }).into()
+    }
+
+    fn keys(&self) -> MutexGuard<'_, VecDeque<usize>> {
+        // A poisoned mutex may be used: nothing panics while it is locked.
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wants this session to be served.
+    pub(super) fn want(&self, key: usize) {
+        let mut keys = self.keys();
+        // FAST: mostly the same session is wanted several times in a row, or the list is short.
+        if keys.back() != Some(&key) {
+            keys.push_back(key);
+        }
+        drop(keys);
+        if !self.in_turn.load(SeqCst) {
+            self.task.wake();
+        }
+    }
+
+    /// The next session that is wanted.
+    pub(super) fn next(&self) -> Option<usize> {
+        self.keys().pop_front()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys().is_empty()
+    }
+
+    /// Sets the task that takes the turns.
+    pub(super) fn register(&self, task: &Waker) {
+        self.task.register(task);
+    }
+
+    pub(super) fn set_in_turn(&self, in_turn: bool) {
+        self.in_turn.store(in_turn, SeqCst);
+        // Another thread may have wanted something after the turn has looked for the last time.
+        if !in_turn && !self.is_empty() {
+            self.task.wake();
+        }
+    }
+}
+
+impl Wake for Session {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.wanted.want(self.key);
+    }
+}

@@ -1,0 +1,165 @@
+//! Which of many connections and processes have something to say, by one question for all of them. The
+//! question takes time for each of them.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    socket::{AsyncStream, shut_down},
+    wait::Source,
+    windows::system::{Awaited, is_signalled},
+};
+
+/// A set of connections and processes, each with a key.
+#[derive(Debug, Default)]
+pub struct Readiness(Mutex<HashMap<usize, Watched>>);
+
+/// A connection that is part of a [`Readiness`]. Reading and writing never waits.
+#[derive(Debug)]
+pub struct Member(Arc<AsyncStream>);
+
+enum Watched {
+    Stream { stream: Arc<AsyncStream>, awaits_room: bool },
+    Process { process: Arc<dyn Source + Send + Sync>, awaited: Awaited },
+}
+
+impl Readiness {
+    /// An empty set.
+    ///
+    /// # Errors
+    ///
+    /// None here.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self::default())
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<usize, Watched>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a connection in.
+    ///
+    /// # Errors
+    ///
+    /// None here.
+    pub fn join(&self, stream: AsyncStream, key: usize) -> io::Result<Member> {
+        let stream = Arc::new(stream);
+        let watched = Watched::Stream { stream: Arc::clone(&stream), awaits_room: false };
+        self.watched().insert(key, watched);
+        Ok(Member(stream))
+    }
+
+    /// Takes the end of the process in whose [`Handle`](crate::process::Handle) this is.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory left.
+    pub fn join_process<T: Source + Send + Sync + 'static>(
+        &self,
+        process: &Arc<T>,
+        key: usize,
+    ) -> io::Result<()> {
+        let process: Arc<dyn Source + Send + Sync> = Arc::<T>::clone(process);
+        self.watched().insert(key, Watched::Process { process, awaited: Awaited::new()? });
+        Ok(())
+    }
+
+    /// From now on tells as well, or no more, when there is room to write to this connection.
+    pub fn await_room(&self, _: &Member, key: usize, awaits: bool) {
+        if let Some(Watched::Stream { awaits_room, .. }) = self.watched().get_mut(&key) {
+            *awaits_room = awaits;
+        }
+    }
+
+    /// Lets a connection go.
+    pub fn leave(&self, _: &Member, key: usize) {
+        self.watched().remove(&key);
+    }
+
+    /// Lets the end of a process go.
+    pub fn leave_process<T>(&self, _: &Arc<T>, key: usize) {
+        self.watched().remove(&key);
+    }
+
+    /// Adds the keys of all that have something, each with whether that may include the end of the
+    /// connection. Does not wait.
+    pub fn ask(&mut self, keys: &mut Vec<(usize, bool)>) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut watched = self.watched();
+        let ready = watched.iter().filter(|(_, one)| one.is_ready(&mut context));
+        let found: Vec<_> = ready.map(|(key, _)| *key).collect();
+        for key in &found {
+            // The end of a process is told once.
+            if let Some(Watched::Process { .. }) = watched.get(key) {
+                watched.remove(key);
+            }
+        }
+        keys.extend(found.into_iter().map(|key| (key, true)));
+    }
+
+    /// Ready when there may be something to [ask](Self::ask) for.
+    pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let watched = self.watched();
+        let ready = watched.values().filter(|one| one.is_ready(context)).count();
+        if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Watched {
+    /// Whether it has something. If not, the task is woken when it has.
+    fn is_ready(&self, context: &mut Context<'_>) -> bool {
+        match self {
+            Self::Stream { stream, awaits_room } => {
+                stream.poll_read_ready(context).is_ready()
+                    || *awaits_room && stream.poll_write_ready(context).is_ready()
+            }
+            Self::Process { process, awaited } => {
+                let Some(object) = process.source().as_object() else { return false };
+                if is_signalled(object) {
+                    return true;
+                }
+                awaited.wake_when(object, context.waker());
+                false
+            }
+        }
+    }
+}
+
+impl Member {
+    /// Reads what there is into memory of `into` that was not written to yet; 0 at the end.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is nothing. Others as of `ReadFile`.
+    pub fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        let (before, room) = (into.len(), into.capacity() - into.len());
+        into.resize(before + room, 0);
+        let read = self.0.try_read(&mut into[before..]);
+        into.truncate(before + read.as_ref().map_or(0, |read| *read));
+        read
+    }
+
+    /// Writes as much as there is room for.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room. Others as of `WriteFile`.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    /// Ends the connection, at both ends. What was sent before can still be read.
+    pub fn shut_down(&self) {
+        shut_down(&self.0);
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").finish_non_exhaustive()
+    }
+}
