@@ -90,6 +90,7 @@ impl Daemon {
         words: Option<Looks>,
     ) -> Result<Option<(Position, Option<Looks>)>, Error> {
         let ask = || host::position_of(locks, name.clone(), client_id);
+        let is_told = words.is_some();
         let found = self.at_one_moment(bucket, Some(name), words, ask).await?;
         let Some((position, seen)) = found else { return Ok(None) };
         if !seen.as_ref().is_some_and(Looks::has_idle) {
@@ -97,7 +98,8 @@ impl Daemon {
         }
         // The engine also counts locks as held that their owners do not hold. Only a list of all
         // locks can leave these out.
-        let inspected = self.inspect(locks, bucket, Some(name), seen).await?;
+        let words = seen.filter(|_| is_told);
+        let inspected = self.inspect(locks, bucket, Some(name), words).await?;
         Ok(inspected.map(|(all, seen)| (Position::among(all, name, client_id), seen)))
     }
 
