@@ -371,11 +371,17 @@ impl ClientRecord {
         }
     }
 
-    /// All that its agents hold and wait for, in no order.
-    pub(super) fn shown(&self) -> impl Iterator<Item = ShownOf<'_>> {
-        self.requests.shown().filter_map(|(id, shown)| {
-            let OpenAgent { of, info, .. } = self.agents.get(&shown.agent)?;
-            let info = self.requests.with_why(id, info);
+    /// What its agents hold and wait for, of one name or of all. In no order.
+    pub(super) fn shown(
+        &mut self,
+        name: Option<&ResourceName>,
+    ) -> impl Iterator<Item = ShownOf<'_>> + use<'_> {
+        let ids = self.requests.ids(name);
+        let this = &*self;
+        ids.into_iter().filter_map(|id| {
+            let shown = this.requests.of(id)?;
+            let OpenAgent { of, info, .. } = this.agents.get(&shown.agent)?;
+            let info = this.requests.with_why(id, info);
             Some(ShownOf { id, shown, bucket: &of.bucket, client_id: of.client_id, info })
         })
     }

@@ -58,8 +58,8 @@ impl Daemon {
         let mut known: Vec<VecDeque<Known>> = Vec::new();
         known.resize_with(places.len(), VecDeque::new);
         for client in clients {
-            for of in lock(&client).shown() {
-                if **of.bucket != *bucket || name.is_some_and(|name| of.shown.name != name) {
+            for of in lock(&client).shown(name) {
+                if **of.bucket != *bucket {
                     continue;
                 }
                 // FAST: the question may be about the holder only, and not about a long queue.

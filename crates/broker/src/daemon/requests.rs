@@ -1,5 +1,6 @@
 //! The requests of one client, pending and granted.
 
+mod by_name;
 mod entry;
 mod events;
 mod map_place;
@@ -27,6 +28,7 @@ use navlock_wire::{Agent, Moment};
 
 pub(super) use self::entry::{RequestOwner, Shown};
 use self::{
+    by_name::ByName,
     entry::{Entry, Stage, goes_on},
     map_place::MapPlace,
     request_waker::{RequestWaker, Woken},
@@ -44,6 +46,7 @@ pub(super) struct Requests {
     /// Each entry has a place, so that lookers can go through the entries with pauses; see
     /// [`changes_at`](Self::changes_at).
     entries: IndexMap<RequestId, Entry, RandomState>,
+    by_name: ByName,
     /// How many bytes the names of all these requests have, with what their locks are for.
     name_bytes: usize,
     /// What locks are for, as far as their requests say so.
@@ -153,6 +156,7 @@ impl Requests {
         }
         if goes_on(outcome.as_ref()) {
             self.name_bytes += name_bytes as usize;
+            self.by_name.enter(id, &entry);
             self.entries.insert(id, entry);
         } else {
             self.forget_why(id);
@@ -217,6 +221,7 @@ impl Requests {
             stage,
             waker,
         };
+        self.by_name.enter(id, &entry);
         self.entries.insert(id, entry);
         self.tell(id);
     }

@@ -1,0 +1,97 @@
+//! Finds the requests and locks of one name.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use navlock_core::ResourceName;
+use navlock_engine::RequestId;
+
+use super::{Entry, Requests};
+
+/// The requests by name, from the first question about a name on, so that the next such question looks
+/// at no others.
+///
+/// A request that is over stays here until somebody asks for its name. So after a while the table is
+/// dropped, and made again by the next question: at most as many entries are gone through for that as
+/// requests have come since.
+#[derive(Default)]
+pub(super) struct ByName {
+    names: Option<HashMap<ResourceName, Vec<RequestId>, RandomState>>,
+    /// How many more requests are entered before the table is dropped.
+    room: usize,
+}
+
+impl ByName {
+    /// Enters a new request.
+    pub(super) fn enter(&mut self, id: RequestId, entry: &Entry) {
+        let (Some(names), Some(name)) = (&mut self.names, entry.name()) else { return };
+        if self.room == 0 {
+            self.names = None;
+            return;
+        }
+        self.room -= 1;
+        names.entry(name.clone()).or_default().push(id);
+    }
+}
+
+impl Requests {
+    /// All requests and locks, or those of this name in any bucket. In no order.
+    pub(in super::super) fn ids(&mut self, name: Option<&ResourceName>) -> Vec<RequestId> {
+        let Self { entries, by_name, .. } = self;
+        let Some(name) = name else { return entries.keys().copied().collect() };
+        let names = by_name.names.get_or_insert_with(|| {
+            by_name.room = 2 * entries.len() + 64;
+            let mut names = HashMap::<_, Vec<_>, _>::default();
+            let named = entries.iter().filter_map(|(id, entry)| Some((id, entry.name()?)));
+            named.for_each(|(id, name)| names.entry(name.clone()).or_default().push(*id));
+            names
+        });
+        let Some(ids) = names.get_mut(name) else { return Vec::new() };
+        ids.retain(|id| entries.contains_key(id));
+        ids.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use navlock_core::{ClientId, FencingToken, Mode, host::RequestKind};
+
+    use crate::{
+        client_files::Found,
+        daemon::{Daemon, Options, shared_client::lock, user_agent},
+    };
+
+    use super::*;
+
+    #[test]
+    fn what_comes_and_goes_is_found_by_name_and_the_table_stays_small() {
+        let locks = user_agent(FencingToken::new(1));
+        let daemon =
+            Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None));
+        let connected = daemon.enter(None, false, None);
+        let mut client = lock(&connected.client);
+        client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
+        let name = |at: u64| ResourceName::try_from(at.to_string()).unwrap();
+        let id = |at: u64| RequestId::from_parts(u32::try_from(at).unwrap(), at);
+        for at in 0..5_000 {
+            let kind = RequestKind::Wait(Mode::Shared);
+            client.request(0, id(at), name(at % 7), kind, None).unwrap();
+            if at >= 20 {
+                client.finish(id(at - 20));
+            }
+            if at % 100 == 50 || at > 4_000 {
+                for of in 0..8 {
+                    let mut ids = client.requests_mut().ids(Some(&name(of)));
+                    ids.sort_unstable_by_key(|id| id.serial());
+                    let expected = (at.saturating_sub(19)..=at).filter(|at| at % 7 == of).map(id);
+                    assert_eq!(ids, expected.collect::<Vec<_>>());
+                }
+            }
+            let names = client.requests_mut().by_name.names.as_ref();
+            let known = names.map_or(0, |names| names.values().map(Vec::len).sum());
+            assert!(known <= 200, "{known} at {at}");
+        }
+    }
+}
