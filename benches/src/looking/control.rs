@@ -11,12 +11,10 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_core::{
-    Mode,
-    look::{ClientState, Patience},
+    ClientId, FencingToken, Mode,
+    look::{Change, Client, ClientState, Entry, LockId, LockName},
 };
-use navlock_wire::{
-    DaemonCodec, FromDaemon, LookChange, LookEntry, LookEvent, OfName, VERSION, encode_look_events,
-};
+use navlock_wire::{DaemonCodec, FromDaemon, LookEvent, VERSION, encode_look_events};
 use tokio_util::codec::Encoder;
 
 use super::load::{HELD, MANY, NAMES, PAIRS};
@@ -80,7 +78,8 @@ fn frame(message: &FromDaemon) -> BytesMut {
 /// The first picture: a client with all that is held.
 fn there_is() -> BytesMut {
     let mut bytes = frame(&FromDaemon::LookBegins { missed: 0, pids: None });
-    let came = LookChange::ClientCame { client: 1, pid: 1, state: ClientState::Connected };
+    let details = Client::new(1, ClientState::Connected);
+    let came = Change::ClientCame { client: 1, details };
     let held = (0..HELD).map(|n| granted(&format!("held {n}"), n as u64));
     let all: Vec<_> = [came].into_iter().chain(held).collect();
     for part in all.chunks(400) {
@@ -97,14 +96,14 @@ fn happens() -> BytesMut {
     let changes = (0..u64::try_from(pairs).unwrap_or_default()).flat_map(|pair| {
         let name = format!("busy {}", pair % u64::from(NAMES));
         let serial = HELD as u64 + pair;
-        let released = LookChange::Released(of(&name), ([2; 16], serial));
+        let released = Change::Released { name: of(&name), id: id(serial) };
         [granted(&name, serial), released]
     });
     put(changes, &mut bytes);
     bytes
 }
 
-fn put(changes: impl Iterator<Item = LookChange>, bytes: &mut BytesMut) {
+fn put(changes: impl Iterator<Item = Change>, bytes: &mut BytesMut) {
     let (mut encoded, mut count) = (BytesMut::new(), 0);
     for change in changes {
         let event = LookEvent { at: 1 << 40, change };
@@ -114,22 +113,16 @@ fn put(changes: impl Iterator<Item = LookChange>, bytes: &mut BytesMut) {
     encode_look_events(count, [&*encoded], bytes).expect("it is shorter than a frame");
 }
 
-fn of(name: &str) -> OfName {
-    OfName { bucket: "bench".into(), name: name.try_into().expect("it begins with a letter") }
+fn of(name: &str) -> LockName {
+    LockName::new("bench", name.try_into().expect("it begins with a letter"))
 }
 
-fn granted(name: &str, serial: u64) -> LookChange {
-    let (id, mode, token) = (([2; 16], serial), Mode::Exclusive, Some(1 << 60));
-    LookChange::Granted(
-        of(name),
-        LookEntry {
-            id,
-            mode,
-            token,
-            inside: Vec::new(),
-            patience: Patience::Endless,
-            taken: 0,
-            why: None,
-        },
-    )
+fn id(serial: u64) -> LockId {
+    LockId { client_id: ClientId::from_bytes([2; 16]), serial }
+}
+
+fn granted(name: &str, serial: u64) -> Change {
+    let mut entry = Entry::new(id(serial), Mode::Exclusive);
+    entry.token = Some(FencingToken::new(1 << 60));
+    Change::Granted { name: of(name), entry }
 }

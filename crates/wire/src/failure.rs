@@ -1,9 +1,7 @@
 //! Why a request ended without a lock, and how a lock was lost.
 
-use navlock_core::Lost;
+use navlock_core::{ClientId, Lost};
 use serde::{Deserialize, Serialize};
-
-use crate::ids::ClientId;
 
 /// Why a request ended without a lock, or a question without a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

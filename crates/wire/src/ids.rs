@@ -30,6 +30,3 @@ pub type Slot = u32;
 )]
 #[serde(transparent)]
 pub struct BootTime(pub u64);
-
-/// A lock or request, by its agent and the serial number of the request.
-pub type LockId = (ClientId, u64);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use navlock_core::AgentInfo;
+use navlock_core::{AgentInfo, look::LockId};
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ids::{Agent, ClientId, ClientKey, LockId, Moment, Query, Slot},
+    ids::{Agent, ClientId, ClientKey, Moment, Query, Slot},
     limits::{short_enough, short_or_none},
 };
 
@@ -214,7 +214,7 @@ pub enum ToDaemon {
         name: ResourceName,
         /// The locks that were seen, each with its fencing token, because an owner takes its name again
         /// and again under the same id.
-        from: Vec<(LockId, u64)>,
+        from: Vec<(LockId, FencingToken)>,
         /// Who steals the name, as those who lose it and those who look are told.
         info: AgentInfo,
     },

@@ -20,7 +20,7 @@ use foldhash::fast::RandomState;
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable,
     host::{RequestKind, clip_bytes},
-    look::{InDeadlock, Patience},
+    look::{InDeadlock, LockId, Patience},
 };
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, Query, Sent, ToDaemon};
@@ -111,7 +111,7 @@ struct Request {
     /// What its lock is for; empty if the program does not say so of this request.
     why: String,
     /// The locks inside which the request was made, as far as the program has said so.
-    inside: Vec<navlock_wire::LockId>,
+    inside: Vec<LockId>,
     /// The agent that was answered and has not taken the answer yet.
     untaken: Option<AgentId>,
     /// The deadlock that the request is part of, in the daemon's words.

@@ -8,9 +8,9 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::{ClientId, Lost, Mode, ResourceName};
+use navlock_core::{ClientId, Lost, Mode, ResourceName, look::LockId};
 use navlock_engine::{Patience, RequestId};
-use navlock_wire::{DaemonCodec, LockId, MAX_INSIDE, Sent, ToDaemon};
+use navlock_wire::{DaemonCodec, MAX_INSIDE, Sent, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::{

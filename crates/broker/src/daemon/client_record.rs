@@ -21,11 +21,11 @@ use indexmap::IndexMap;
 use navlock_core::{
     AgentInfo, ClientId, Error, ResourceName, UserAgent,
     host::{self, RequestKind},
-    look::{self, ClientState},
+    look::{self, Change, ClientState, LockId},
 };
 use navlock_engine::{FencingToken, Patience, RequestId};
 use navlock_platform::descriptor::Counted;
-use navlock_wire::{Agent, ClientKey, LockId, LookChange, Moment, Slot};
+use navlock_wire::{Agent, ClientKey, Moment, Slot};
 
 use self::open_agent::OpenAgent;
 pub(super) use self::{
@@ -328,7 +328,7 @@ impl ClientRecord {
         self.agents.clear();
         self.bucket_bytes = 0;
         if let Some((client, _)) = self.number.take() {
-            self.lookers.tell(|| LookChange::ClientWent { client });
+            self.lookers.tell(|| Change::ClientWent { client });
         }
     }
 

@@ -9,9 +9,9 @@ use std::{
 use navlock_core::{
     ClientId, FencingToken, Inspected, LockInfo, ResourceName,
     host::{LockRef, Sighted, Sighting, Unheard},
-    look::{Entry, LockId as Id, LockName, Overview},
+    look::{Agent, Change, Entry, LockId, LockName, Overview, Silence},
 };
-use navlock_wire::{LockId, LookChange, LookEntry, LookEvent, Moment, OfName};
+use navlock_wire::{LookEvent, Moment};
 
 use super::cycles::Names;
 use crate::clock;
@@ -40,8 +40,7 @@ type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
 
 /// The ids of the locks that clients of this daemon hold, by agent, bucket, name and token. `None` if an
 /// agent has several locks with the same token, because one change of etcd has granted all of them.
-type HeldHere<'a> =
-    HashMap<(navlock_wire::ClientId, &'a str, &'a ResourceName, u64), Option<LockId>>;
+type HeldHere<'a> = HashMap<(ClientId, &'a str, &'a ResourceName, FencingToken), Option<LockId>>;
 
 impl Elsewhere {
     /// Whether nothing has come, gone or changed between these two, apart from what belongs to `ours`:
@@ -69,7 +68,7 @@ impl Elsewhere {
         let mut next = HashMap::new();
         for (_, seen) in &mut seen {
             for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
-                one.serial |= Id::MADE_UP;
+                one.serial |= LockId::MADE_UP;
                 // Two of them may have the same number, if they were made in one tick of a clock, or
                 // if their machine gives them the same.
                 one.serial = first_free(id(one), &mut next);
@@ -107,14 +106,14 @@ impl Elsewhere {
     /// they can be applied: within a name, holders before waiters, and waiters in the order of the queue.
     pub(super) fn add_to(&self, known: Vec<LookEvent>) -> Vec<LookEvent> {
         let agents = known.iter().filter_map(|event| match &event.change {
-            LookChange::AgentCame { agent, .. } => Some(ClientId::from_bytes(*agent)),
+            Change::AgentCame { agent, .. } => Some(*agent),
             _ => None,
         });
         let ours = agents.collect();
         let named = self.named(&ours, &known, |_, _| true);
         let mut events = self.add_named_to(known, &ours, &named);
         let left_out = Some(self.left_out()).filter(|count| *count > 0);
-        let told = |count| LookEvent { at: clock::now(), change: LookChange::LeftOut { count } };
+        let told = |count| LookEvent { at: clock::now(), change: Change::LeftOut { count } };
         events.extend(left_out.map(told));
         events
     }
@@ -145,12 +144,12 @@ impl Elsewhere {
     ) -> Vec<LookEvent> {
         events.extend(self.events(ours, named));
         let places = self.places();
-        let place = |change: &LookChange| match change {
-            LookChange::Requested(of, entry) => {
-                let asked = (&*of.bucket, &of.name, ClientId::from_bytes(entry.id.0));
-                (2, places.get(&asked).copied().unwrap_or(usize::MAX), entry.id.1)
+        let place = |change: &Change| match change {
+            Change::Requested { name: LockName { bucket, name }, entry } => {
+                let asked = (&**bucket, name, entry.id.client_id);
+                (2, places.get(&asked).copied().unwrap_or(usize::MAX), entry.id.serial)
             }
-            LookChange::Granted(..) | LookChange::Owned(..) => (1, 0, 0),
+            Change::Granted { .. } | Change::Owned { .. } => (1, 0, 0),
             _ => (0, 0, 0),
         };
         events.sort_by_cached_key(|event| {
@@ -168,38 +167,25 @@ impl Elsewhere {
         let unheard = self.unheard();
         for (bucket, how, one) in self.all().filter(|(.., one)| !is_of(one, ours)) {
             let Inspected { lock, agent, age, fencing_token, .. } = &one.inspected;
-            let client_id = lock.client_id.to_bytes();
             let said = agent.as_deref().map_or("", |agent| &agent.why);
             if let hash_map::Entry::Vacant(first) = met.entry(lock.client_id) {
                 first.insert(said);
-                let info = agent.as_deref().cloned().unwrap_or_default();
-                events.push(LookEvent {
-                    at: clock::now(),
-                    change: LookChange::AgentCame {
-                        agent: client_id,
-                        bucket: bucket.into(),
-                        info,
-                        client: None,
-                    },
-                });
+                let details = Agent::new(bucket.into(), agent.clone().unwrap_or_default(), None);
+                let change = Change::AgentCame { agent: lock.client_id, details };
+                events.push(LookEvent { at: clock::now(), change });
                 let unheard = unheard.get(&lock.client_id).copied().flatten();
-                events.extend(unheard.map(|unheard| silent(client_id, unheard)));
+                events.extend(unheard.map(|unheard| silent(lock.client_id, unheard)));
             }
-            let entry = LookEntry {
-                id: id(one),
-                mode: lock.mode,
-                token: fencing_token.map(FencingToken::get),
-                inside: one.inside.iter().filter_map(|name| named.get(name).copied()).collect(),
-                patience: one.patience,
-                why: (met[&lock.client_id] != said).then(|| said.to_owned()),
-                taken: 0,
-            };
+            let mut entry = Entry::new(id(one), lock.mode);
+            (entry.token, entry.patience) = (*fencing_token, one.patience);
+            entry.inside = one.inside.iter().filter_map(|name| named.get(name).copied()).collect();
+            entry.why = (met[&lock.client_id] != said).then(|| said.into());
             let at = ago(age.unwrap_or_default());
-            let of = OfName { bucket: bucket.into(), name: lock.name.clone() };
+            let name = LockName::new(bucket, lock.name.clone());
             let change = match how {
-                How::Held => LookChange::Granted(of, entry),
-                How::Pending => LookChange::Requested(of, entry),
-                How::Owned => LookChange::Owned(of, entry, false),
+                How::Held => Change::Granted { name, entry },
+                How::Pending => Change::Requested { name, entry },
+                How::Owned => Change::Owned { name, entry, held: false },
             };
             events.push(LookEvent { at, change });
         }
@@ -232,8 +218,7 @@ impl Elsewhere {
             if !is_of(one, ours) {
                 return Some(id(one));
             }
-            let token = fencing_token.map(FencingToken::get)?;
-            *held_here.get(&(lock.client_id.to_bytes(), bucket, &lock.name, token))?
+            *held_here.get(&(lock.client_id, bucket, &lock.name, (*fencing_token)?))?
         };
         let named = self.all().filter_map(|of| {
             let name = of.2.name.as_ref().filter(|name| wanted.contains(name))?;
@@ -332,9 +317,9 @@ impl Elsewhere {
 }
 
 /// The event that tells that an agent's machine has not been heard of.
-fn silent(agent: navlock_wire::ClientId, Unheard { silent, left }: Unheard) -> LookEvent {
-    let ends = clock::now().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
-    LookEvent { at: ago(silent), change: LookChange::AgentSilent { agent, ends } }
+fn silent(agent: ClientId, Unheard { silent, left }: Unheard) -> LookEvent {
+    let silence = Silence::from(silent.saturating_add(left));
+    LookEvent { at: ago(silent), change: Change::AgentSilent { agent, silence } }
 }
 
 /// The moment that lies this long before now.
@@ -346,9 +331,11 @@ fn ago(time: Duration) -> Moment {
 fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
     let mut held = HeldHere::new();
     for event in events {
-        let LookChange::Granted(OfName { bucket, name }, entry) = &event.change else { continue };
+        let Change::Granted { name: LockName { bucket, name }, entry } = &event.change else {
+            continue;
+        };
         let Some(token) = entry.token else { continue };
-        let same = held.entry((entry.id.0, &**bucket, name, token));
+        let same = held.entry((entry.id.client_id, &**bucket, name, token));
         same.and_modify(|known| *known = None).or_insert(Some(entry.id));
     }
     held
@@ -359,20 +346,21 @@ fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
 /// `next` leads from each number that is taken to a later one, and so at last to the first number
 /// that is free. Afterwards, all numbers on the way lead to the end directly. So an agent that
 /// gives all its requests the same number slows nobody down.
-fn first_free((agent, first): LockId, next: &mut HashMap<LockId, u64>) -> u64 {
-    let (mut free, mut gone_through) = (first, Vec::new());
-    while let Some(behind) = next.get(&(agent, free)) {
+fn first_free(first: LockId, next: &mut HashMap<LockId, u64>) -> u64 {
+    let at = |serial| LockId { serial, ..first };
+    let (mut free, mut gone_through) = (first.serial, Vec::new());
+    while let Some(behind) = next.get(&at(free)) {
         gone_through.push(free);
         free = *behind;
     }
-    let behind = free.wrapping_add(1) | Id::MADE_UP;
-    next.extend(gone_through.into_iter().chain([free]).map(|taken| ((agent, taken), behind)));
+    let behind = free.wrapping_add(1) | LockId::MADE_UP;
+    next.extend(gone_through.into_iter().chain([free]).map(|taken| (at(taken), behind)));
     free
 }
 
 /// The id by which lookers know this lock or request, if it belongs to no client of this daemon.
 fn id(one: &Sighted) -> LockId {
-    (one.inspected.lock.client_id.to_bytes(), one.serial)
+    LockId { client_id: one.inspected.lock.client_id, serial: one.serial }
 }
 
 /// Whether this lock or request belongs to one of these agents.

@@ -6,7 +6,8 @@
 use std::{mem, sync::Arc};
 
 use bytes::BytesMut;
-use navlock_wire::{LookChange, LookEvent, OfName};
+use navlock_core::look::{Change, LockName};
+use navlock_wire::LookEvent;
 use tokio::sync::Notify;
 
 use super::filter::Filter;
@@ -52,14 +53,14 @@ pub(super) enum Entry {
 pub(super) enum About {
     Anything,
     Bucket(Arc<str>),
-    Name(OfName),
+    Name(LockName),
 }
 
 impl About {
-    fn of(change: &LookChange) -> Self {
+    fn of(change: &Change) -> Self {
         match change {
-            LookChange::AgentCame { bucket, .. } => Self::Bucket(Arc::clone(bucket)),
-            other => other.of().cloned().map_or(Self::Anything, Self::Name),
+            Change::AgentCame { details, .. } => Self::Bucket(Arc::clone(&details.bucket)),
+            other => other.name().cloned().map_or(Self::Anything, Self::Name),
         }
     }
 
@@ -131,10 +132,12 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
+    use navlock_core::{ClientId, look::LockId};
+
     use super::*;
 
     fn went(client: u64) -> LookEvent {
-        LookEvent { at: client, change: LookChange::ClientWent { client } }
+        LookEvent { at: client, change: Change::ClientWent { client } }
     }
 
     #[test]
@@ -163,9 +166,9 @@ mod tests {
             panic!("{} entries", batch.entries.len())
         };
         assert_eq!((events.len(), *before), (MOST, more));
-        let name: OfName =
-            OfName { bucket: "a".into(), name: "x".repeat(1 << 20).try_into().unwrap() };
-        let long = LookEvent { at: 0, change: LookChange::Released(name, ([1; 16], 2)) };
+        let name = LockName::new("a", "x".repeat(1 << 20).try_into().unwrap());
+        let id = LockId { client_id: ClientId::random(), serial: 2 };
+        let long = LookEvent { at: 0, change: Change::Released { name, id } };
         (0..9).for_each(|_| drop(inbox.note(&long)));
         batch.clear();
         inbox.take(&mut batch);

@@ -14,7 +14,8 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_wire::{CodecError, LookChange, LookEvent, Moment};
+use navlock_core::look::Change;
+use navlock_wire::{CodecError, LookEvent, Moment};
 use tokio::{
     runtime::Handle,
     sync::{Notify, OnceCell},
@@ -137,12 +138,12 @@ impl Lookers {
     }
 
     /// Tells lookers that this has happened now. If nobody looks, `change` is not called.
-    pub(super) fn tell(&self, change: impl FnOnce() -> LookChange) {
+    pub(super) fn tell(&self, change: impl FnOnce() -> Change) {
         self.tell_at(clock::now, change);
     }
 
     /// Tells lookers that this has happened at that moment, or has been true since then.
-    pub(super) fn tell_at(&self, at: impl FnOnce() -> Moment, change: impl FnOnce() -> LookChange) {
+    pub(super) fn tell_at(&self, at: impl FnOnce() -> Moment, change: impl FnOnce() -> Change) {
         // FAST: mostly nobody looks.
         if self.are_there() {
             self.tell_all(&LookEvent { at: at(), change: change() });
@@ -289,6 +290,10 @@ impl fmt::Debug for Lookers {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use navlock_core::{
+        ClientId,
+        look::{LockId, LockName},
+    };
 
     use super::*;
 
@@ -310,12 +315,12 @@ mod tests {
         assert_eq!(looker.end_events(&mut message).unwrap(), Some(0));
         let mut turn = None;
         assert!(looker.news(&mut turn).now_or_never().is_none());
-        lookers.tell(|| LookChange::Recovered);
+        lookers.tell(|| Change::Recovered);
         assert!(looker.news(&mut turn).now_or_never().is_some());
         assert!(!looker.put_next(&mut message).unwrap());
         assert!(!message.is_empty());
         // This event comes before the looker's turn.
-        lookers.tell(|| LookChange::Recovered);
+        lookers.tell(|| Change::Recovered);
         turn = Some(Instant::now() + Duration::from_secs(3600));
         assert!(looker.news(&mut turn).now_or_never().is_none());
         turn = Some(Instant::now());
@@ -332,8 +337,9 @@ mod tests {
         few.end_events(&mut message).unwrap();
         let mut turn = None;
         assert!(few.news(&mut turn).now_or_never().is_none());
-        let of = navlock_wire::OfName { bucket: "b".into(), name: "x".try_into().unwrap() };
-        lookers.tell(|| LookChange::Released(of, ([1; 16], 2)));
+        let name = LockName::new("b", "x".try_into().unwrap());
+        let id = LockId { client_id: ClientId::random(), serial: 2 };
+        lookers.tell(|| Change::Released { name, id });
         assert!(few.news(&mut turn).now_or_never().is_none());
         assert!(turn.is_some());
     }

@@ -21,7 +21,6 @@ use tokio::time::timeout;
 use super::{
     delegations::release, outcome::Outcome, process::Process, shared_client::lock, state::Daemon,
 };
-use crate::convert;
 
 /// How long this may take where a reach keeps the locks. The asker waits longer than this for the
 /// answer.
@@ -32,7 +31,7 @@ pub(super) struct Steal {
     pub(super) bucket: String,
     pub(super) name: ResourceName,
     /// The locks that were seen, each with its token.
-    pub(super) from: Vec<(navlock_wire::LockId, u64)>,
+    pub(super) from: Vec<(LockId, FencingToken)>,
     /// Who steals it.
     pub(super) info: AgentInfo,
 }
@@ -63,9 +62,7 @@ impl Daemon {
     /// holders, and takes the locks.
     async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, .. } = steal;
-        let from = from.into_iter();
-        let seen =
-            from.map(|(id, token)| (convert::lock_id(id).client_id, FencingToken::new(token)));
+        let seen = from.into_iter().map(|(id, token)| (id.client_id, token));
         let evicted = host::evict(self.user_agent(), &bucket, &name, seen.collect());
         let evicted = timeout(ANSWER_TIMEOUT, evicted).await;
         let none = || {
@@ -93,9 +90,7 @@ impl Daemon {
         if let Some(delegations) = self.delegations() {
             delegations.settle(&bucket, &name, RequestKind::Steal);
         }
-        let from =
-            from.into_iter().map(|(id, token)| (convert::lock_id(id), FencingToken::new(token)));
-        let victims = self.victims(&bucket, &name, &from.collect())?;
+        let victims = self.victims(&bucket, &name, &from.into_iter().collect())?;
 
         let connected = self.enter(None, false, process);
         let mut client = lock(&connected.client);

@@ -3,8 +3,9 @@
 
 use std::{collections::HashMap, fs::File, mem, sync::Arc, time::Duration};
 
+use navlock_core::look::Change;
 use navlock_platform::descriptor::Counted;
-use navlock_wire::{ClientKey, LookChange};
+use navlock_wire::ClientKey;
 use tokio::time::Instant;
 
 use super::{
@@ -81,7 +82,7 @@ impl Daemon {
         }
         self.recovery().end();
         self.end_names(found.brokers);
-        self.lookers().tell(|| LookChange::Recovered);
+        self.lookers().tell(|| Change::Recovered);
     }
 
     /// Reads the claims of the processes that have inherited locks of these clients, and reclaims the

@@ -212,7 +212,7 @@ fn a_theft_is_known_before_the_daemon_tells_of_it() {
     };
     assert_eq!(lost, Lost::Stolen);
     let (request, _) = *played.broker.granted.last().unwrap();
-    let how = (Lost::Stolen, Some([9; 16]));
+    let how = (Lost::Stolen, Some(ClientId::from_bytes([9; 16])));
     played.broker.raw.say(&[FromDaemon::Lost { request, how }]);
     eventually("it says who", || guard.stolen_by() == Some(ClientId::from_bytes([9; 16])));
     assert!(guard.is_lost());

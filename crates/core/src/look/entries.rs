@@ -13,11 +13,13 @@ use crate::AgentInfo;
 /// A process that is connected, or was connected when it was killed and its command inherited its
 /// locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Client {
     /// The process id; 0 if that is not known.
     pub pid: u32,
     /// When it connected.
+    #[cfg_attr(feature = "serde", serde(skip, default = "Instant::now"))]
     pub since: Instant,
     /// Its state.
     pub state: ClientState,
@@ -57,6 +59,7 @@ impl ClientState {
 
 /// An agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Agent {
     /// Its bucket.
@@ -79,6 +82,11 @@ impl Agent {
 
 /// Says that a machine has not been heard of: it is gone, stopped, cut off, or late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "Duration", into = "Duration")
+)]
 #[non_exhaustive]
 pub struct Silence {
     /// Since when nothing was heard of the machine, to a second.
@@ -94,8 +102,23 @@ impl Silence {
     }
 }
 
+/// A silence that has just begun, by which the locks end after this time.
+impl From<Duration> for Silence {
+    fn from(left: Duration) -> Self {
+        let since = Instant::now();
+        Self { since, ends: since.checked_add(left).unwrap_or(since) }
+    }
+}
+
+impl From<Silence> for Duration {
+    fn from(Silence { since, ends }: Silence) -> Self {
+        ends.saturating_duration_since(since)
+    }
+}
+
 /// A request, a lock, or a name that is owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Entry {
     /// The id of the request or lock.
@@ -104,9 +127,11 @@ pub struct Entry {
     pub mode: Mode,
     /// When the request was made or, for a lock, granted. For an entry that
     /// [is older](Self::is_older), when somebody began to look.
+    #[cfg_attr(feature = "serde", serde(skip, default = "Instant::now"))]
     pub since: Instant,
     /// Whether the entry was there before `since`: in one process, no clock is read while nobody looks.
     /// Such an entry is at least as old as `since` says.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub is_older: bool,
     /// The fencing token of a lock.
     pub token: Option<FencingToken>,
@@ -121,6 +146,7 @@ pub struct Entry {
     pub taken: u64,
     /// The order of requests of several machines, whose clocks differ: a request with a greater number
     /// was made later. 0 where `since` tells the order.
+    #[cfg_attr(feature = "serde", serde(skip))]
     pub order: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Events, which tell lookers what happens.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use navlock_engine::FencingToken;
 
@@ -38,7 +38,11 @@ pub struct Event {
 /// assert_eq!(line, r#"released "db" by 00000000-0000-0000-0000-000000000000"#);
 /// # Ok::<(), navlock::ReservedName>(())
 /// ```
+///
+/// In the form that serde writes, a change has no times, because an [`Instant`] means something in its own
+/// process only. The reader [sets](Self::set_time) the time of the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Change {
     /// A process has connected, or more is known of it than before.
@@ -166,6 +170,35 @@ impl Change {
             | Self::AgentWent { .. }
             | Self::LeftOut { .. }
             | Self::Recovered => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn name_mut(&mut self) -> Option<&mut LockName> {
+        match self {
+            Self::Requested { name, .. }
+            | Self::Granted { name, .. }
+            | Self::Unavailable { name, .. }
+            | Self::Released { name, .. }
+            | Self::Aborted { name, .. }
+            | Self::Lost { name, .. }
+            | Self::Owned { name, .. }
+            | Self::Recalled { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Says that what the change tells is so since this moment.
+    pub fn set_time(&mut self, at: Instant) {
+        match self {
+            Self::ClientCame { details, .. } => details.since = at,
+            Self::AgentSilent { silence, .. } => {
+                *silence = Silence::new(at, at + Duration::from(*silence));
+            }
+            Self::Requested { entry, .. }
+            | Self::Granted { entry, .. }
+            | Self::Owned { entry, .. } => entry.since = at,
+            _ => {}
         }
     }
 

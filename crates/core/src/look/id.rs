@@ -20,6 +20,7 @@ use crate::ClientId;
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LockId {
     /// The agent's client id.
     pub client_id: ClientId,
@@ -29,6 +30,7 @@ pub struct LockId {
 
 /// A name in its bucket. Each has a queue of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LockName {
     /// The bucket's name.
     pub bucket: Arc<str>,

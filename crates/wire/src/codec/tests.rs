@@ -157,7 +157,12 @@ fn assert_round_trip<M: Tested>(messages: &[M]) {
         arrived.extend_from_slice(&[byte]);
         heard.extend(codec.decode(&mut arrived).unwrap());
     }
-    assert_eq!(heard, messages);
+    // Times of events are not sent, so messages with events are compared as they are sent.
+    for (heard, message) in heard.iter().zip(messages) {
+        let [one, other] = [heard, message].map(|it| encode_all(std::slice::from_ref(it)));
+        assert!(heard == message || one == other, "{heard:?}");
+    }
+    assert_eq!(heard.len(), messages.len());
     assert!(codec.decode_eof(&mut arrived).unwrap().is_none());
 }
 
@@ -199,7 +204,8 @@ fn events_that_were_encoded_one_by_one_are_the_same_message() {
         encode_look_events(count, [one, other], &mut bytes).unwrap();
         let message = FromDaemon::LookEvents { events };
         assert_eq!(bytes, encode_all(std::slice::from_ref(&message)));
-        assert_eq!(ClientCodec::default().decode(&mut bytes).unwrap(), Some(message));
+        let heard = ClientCodec::default().decode(&mut bytes).unwrap().unwrap();
+        assert_eq!(encode_all(&[heard]), encode_all(&[message]));
     }
 }
 

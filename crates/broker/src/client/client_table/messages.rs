@@ -7,10 +7,7 @@ use navlock_engine::RequestId;
 use navlock_wire::FromDaemon;
 
 use super::{ClientTable, SlotPlace, State};
-use crate::{
-    clock,
-    convert::{self, failed},
-};
+use crate::{clock, convert::failed};
 
 impl ClientTable {
     /// Takes in a message. A message about a request that is not here any more was on its way when
@@ -36,8 +33,7 @@ impl ClientTable {
             FromDaemon::Failed { request, failure } => {
                 self.answer(request, State::Failed(failed(failure)), false, wakers);
             }
-            FromDaemon::Lost { request, how } => {
-                let (lost, stolen_by) = convert::lost(how);
+            FromDaemon::Lost { request, how: (lost, stolen_by) } => {
                 if self.state(request).is_none() {
                     // Otherwise the message concerns a lock that was taken in the map after the
                     // request was finished.

@@ -35,7 +35,6 @@ impl ClientTable {
     /// Notes that this request is made inside that lock as well. Does so only if the request waits.
     pub(in super::super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
         if self.state(request).is_some_and(|state| state.is_pending()) {
-            let lock = (lock.client_id.to_bytes(), lock.serial);
             let inside = &mut self.requests[request.index()].inside;
             if inside.len() >= MAX_INSIDE || inside.contains(&lock) {
                 return;

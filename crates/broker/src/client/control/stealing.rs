@@ -50,12 +50,11 @@ impl Control {
         from: &[(LockId, FencingToken)],
         info: &AgentInfo,
     ) -> Result<Result<usize, NotStolen>, Reason> {
-        let id = |id: &LockId| (id.client_id.to_bytes(), id.serial);
         self.say(&ToDaemon::Steal {
             query: 3,
             bucket: bucket.as_ref().to_owned(),
             name: name.clone(),
-            from: from.iter().map(|(lock, token)| (id(lock), token.get())).collect(),
+            from: from.to_vec(),
             info: info.clone(),
         })?;
         let outcome = self.read_until(|message| match message {

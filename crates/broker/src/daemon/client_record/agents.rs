@@ -5,9 +5,10 @@ use std::sync::Arc;
 use navlock_core::{
     AgentInfo, ClientId, LockManager,
     host::{self, Term, clip_bytes},
+    look::Change,
 };
 use navlock_engine::RequestId;
-use navlock_wire::{Agent, BootTime, LookChange, MAX_BUCKET, MAX_META, MAX_TEXT};
+use navlock_wire::{Agent, BootTime, MAX_BUCKET, MAX_META, MAX_TEXT};
 
 use super::{
     super::{process::Process, requests::RequestOwner, session_ends::ProtocolError},
@@ -164,7 +165,7 @@ impl ClientRecord {
     /// Tells others that an agent has gone.
     pub(super) fn forget_agent(&self, of: &RequestOwner) {
         self.directory.leave(of.client_id, &self.me);
-        self.lookers.tell(|| LookChange::AgentWent { agent: of.client_id.to_bytes() });
+        self.lookers.tell(|| Change::AgentWent { agent: of.client_id });
     }
 }
 

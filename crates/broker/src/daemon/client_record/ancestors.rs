@@ -2,9 +2,9 @@
 
 use std::{collections::HashMap, iter};
 
-use navlock_core::{ClientId, look};
+use navlock_core::{ClientId, look::LockId};
 use navlock_engine::RequestId;
-use navlock_wire::{LockId, MAX_INSIDE};
+use navlock_wire::MAX_INSIDE;
 
 use super::{super::process::Process, ClientRecord};
 
@@ -26,7 +26,7 @@ impl ClientRecord {
         for (id, shown) in self.requests.shown().filter(|(_, shown)| shown.token.is_some()) {
             let Some(open) = self.agents.get(&shown.agent) else { continue };
             let (pid, keeper) = (open.info.pid, open.info.keeper);
-            let lock = (open.of.client_id.to_bytes(), id.serial());
+            let lock = open.of.id(id);
             if keeper != 0 {
                 held.kept.entry((pid, keeper != pid)).or_default().push(lock);
             } else if let Some(process) = &self.process {
@@ -62,8 +62,7 @@ impl ClientRecord {
             let is_certain = is_command && self.requests.gives_way(id);
             let by_programs = above.iter().filter_map(|number| held.by_programs.get(number));
             for (client_id, locks) in by_programs.flatten() {
-                let some = look::LockId::some_of(*client_id);
-                let some = [(client_id.to_bytes(), some.serial)];
+                let some = [LockId::some_of(*client_id)];
                 let locks =
                     if is_certain { locks.iter().take(MAX_INSIDE) } else { some.iter().take(1) };
                 locks.for_each(|lock| self.requests.put_inside(id, *lock));

@@ -2,8 +2,11 @@
 
 use std::{collections::HashSet, ops::Range, sync::Arc};
 
-use navlock_core::{AgentInfo, ResourceName, look::ClientState};
-use navlock_wire::{Agent, LookChange, LookEvent, Moment};
+use navlock_core::{
+    ResourceName,
+    look::{self, Change, Client, ClientState},
+};
+use navlock_wire::{Agent, LookEvent, Moment};
 
 use super::{super::filter::Filter, ClientRecord, open_agent::OpenAgent};
 use crate::clock;
@@ -28,7 +31,7 @@ impl ClientRecord {
         // Lookers are told last that the old number is gone, when the agents have moved to the new
         // one.
         if let Some((client, _)) = before.filter(|(client, _)| *client != number) {
-            self.lookers.tell(|| LookChange::ClientWent { client });
+            self.lookers.tell(|| Change::ClientWent { client });
         }
     }
 
@@ -71,19 +74,14 @@ impl ClientRecord {
     ) {
         let mut agents = HashSet::new();
         for (at, change) in self.requests.changes(wanted) {
-            if let LookChange::Requested(_, entry)
-            | LookChange::Granted(_, entry)
-            | LookChange::Owned(_, entry, _) = &change
-            {
-                agents.insert(entry.id.0);
-            }
+            agents.extend(change.agent());
             events.push(LookEvent { at, change });
         }
         // FAST: most clients have no requests and locks of these names.
         if agents.is_empty() {
             return;
         }
-        let theirs = |open: &&OpenAgent| agents.contains(&open.of.client_id.to_bytes());
+        let theirs = |open: &&OpenAgent| agents.contains(&open.of.client_id);
         let whose = self.agents.values().filter(theirs).map(|open| self.agent_came(open));
         events.extend(whose.map(|change| LookEvent { at: self.since, change }));
     }
@@ -97,9 +95,9 @@ impl ClientRecord {
         changes.map(|change| LookEvent { at: self.since, change }).collect()
     }
 
-    fn came(&self, client: u64, state: ClientState) -> LookChange {
+    fn came(&self, client: u64, state: ClientState) -> Change {
         let pid = self.process.as_ref().map_or(0, super::Process::number);
-        LookChange::ClientCame { client, pid, state }
+        Change::ClientCame { client, details: Client::new(pid, state) }
     }
 
     /// Tells lookers of an agent.
@@ -109,13 +107,10 @@ impl ClientRecord {
         }
     }
 
-    fn agent_came(&self, open: &OpenAgent) -> LookChange {
-        LookChange::AgentCame {
-            agent: open.of.client_id.to_bytes(),
-            bucket: Arc::clone(&open.of.bucket),
-            info: AgentInfo::clone(&open.info),
-            client: self.number.map(|(client, _)| client),
-        }
+    fn agent_came(&self, open: &OpenAgent) -> Change {
+        let client = self.number.map(|(client, _)| client);
+        let details = look::Agent::new(Arc::clone(&open.of.bucket), Arc::clone(&open.info), client);
+        Change::AgentCame { agent: open.of.client_id, details }
     }
 }
 

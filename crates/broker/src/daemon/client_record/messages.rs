@@ -4,7 +4,7 @@ use navlock_engine::RequestId;
 use navlock_wire::FromDaemon;
 
 use super::super::outcome::Outcome;
-use crate::convert::{failure, how_lost};
+use crate::convert::failure;
 
 /// The message that tells a client this outcome.
 pub(in super::super) fn outcome_message(request: RequestId, outcome: Outcome) -> FromDaemon {
@@ -12,9 +12,7 @@ pub(in super::super) fn outcome_message(request: RequestId, outcome: Outcome) ->
         Outcome::Granted(token, in_slot) => FromDaemon::Granted { request, token, in_slot },
         Outcome::Unavailable => FromDaemon::Unavailable { request },
         Outcome::Failed(error) => FromDaemon::Failed { request, failure: failure(&error) },
-        Outcome::Lost(lost, stolen_by) => {
-            FromDaemon::Lost { request, how: how_lost(lost, stolen_by) }
-        }
+        Outcome::Lost(lost, stolen_by) => FromDaemon::Lost { request, how: (lost, stolen_by) },
         Outcome::Register => FromDaemon::Register,
     }
 }

@@ -4,9 +4,8 @@ use futures_util::FutureExt;
 use navlock_core::{
     FencingToken, Mode,
     host::{RequestId, RequestKind},
-    look::Patience,
+    look::{Change, Entry, LockName},
 };
-use navlock_wire::{LookChange, LookEntry, OfName};
 
 use super::*;
 use crate::{
@@ -39,7 +38,7 @@ fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
 fn a_nested_lock_that_is_free_has_nobody_look_for_cycles() {
     let daemon = daemon();
     let (connected, client_id) = client(&daemon, &["outer", "inner"]);
-    let outer = (client_id.to_bytes(), 0);
+    let outer = LockId { client_id, serial: 0 };
     lock(&connected.client).put_inside(RequestId::from_parts(1, 1), outer);
     assert!(daemon.lookers().somebody_is_nested().now_or_never().is_none());
     let (waits, _) = client(&daemon, &["inner"]);
@@ -57,12 +56,12 @@ fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
     let (waits, other) = client(&daemon, &["7", "8"]);
     let look = || daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
     assert_eq!(look().len(), 0);
-    lock(&waits.client).put_inside(RequestId::from_parts(0, 0), (client_id.to_bytes(), 3));
+    lock(&waits.client).put_inside(RequestId::from_parts(0, 0), LockId { client_id, serial: 3 });
     let seen = look();
-    let of = |event: &LookEvent| event.change.of().map(|of| of.name.to_string());
+    let of = |event: &LookEvent| event.change.name().map(|name| name.name.to_string());
     assert_eq!(seen.iter().filter_map(of).collect::<Vec<_>>(), ["7", "7"]);
     let agents = seen.iter().filter_map(|event| match event.change {
-        LookChange::AgentCame { agent, .. } => Some(ClientId::from_bytes(agent)),
+        Change::AgentCame { agent, .. } => Some(agent),
         _ => None,
     });
     assert_eq!(agents.collect::<HashSet<_>>(), HashSet::from([client_id, other]));
@@ -77,35 +76,28 @@ fn waiters_are_seen_in_the_order_of_their_queue() {
     let daemon = daemon();
     let all: Vec<_> = (0..10).map(|_| client(&daemon, &["db"])).collect();
     let (last, _) = all.last().unwrap();
-    lock(&last.client).put_inside(RequestId::from_parts(0, 0), (all[0].1.to_bytes(), 0));
+    let inside = LockId { client_id: all[0].1, serial: 0 };
+    lock(&last.client).put_inside(RequestId::from_parts(0, 0), inside);
     let seen = daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
     let queued = seen.iter().filter_map(|event| match &event.change {
-        LookChange::Granted(_, entry) | LookChange::Requested(_, entry) => Some(entry.id.0),
+        Change::Granted { entry, .. } | Change::Requested { entry, .. } => Some(entry.id.client_id),
         _ => None,
     });
-    let expected = all.iter().map(|(_, client_id)| client_id.to_bytes());
+    let expected = all.iter().map(|(_, client_id)| *client_id);
     assert_eq!(queued.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
 
 /// One agent that holds `length` names, and waits for the next name inside each of them.
 fn cycle(length: u64) -> Candidates {
     let each = (0..length).flat_map(|at| {
-        let of = |at: u64| OfName {
-            bucket: "app".into(),
-            name: format!("{at}").as_str().try_into().unwrap(),
-        };
-        let entry = |serial, token, inside| LookEntry {
-            id: ([1; 16], serial),
-            mode: Mode::Exclusive,
-            token,
-            inside,
-            patience: Patience::Endless,
-            why: None,
-            taken: 0,
-        };
-        let held = LookChange::Granted(of(at), entry(at, Some(at), Vec::new()));
-        let inside = vec![([1; 16], at)];
-        let waits = LookChange::Requested(of((at + 1) % length), entry(length + at, None, inside));
+        let name = |at: u64| LockName::new("app", at.to_string().as_str().try_into().unwrap());
+        let id = |serial| LockId { client_id: ClientId::from_bytes([1; 16]), serial };
+        let mut entry = Entry::new(id(at), Mode::Exclusive);
+        entry.token = Some(FencingToken::new(at));
+        let held = Change::Granted { name: name(at), entry };
+        let mut entry = Entry::new(id(length + at), Mode::Exclusive);
+        entry.inside.push(id(at));
+        let waits = Change::Requested { name: name((at + 1) % length), entry };
         [held, waits].map(|change| LookEvent { at: at + 1, change })
     });
     Candidates { events: each.collect(), elsewhere: None }

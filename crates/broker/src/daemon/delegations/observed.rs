@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use navlock_core::{FencingToken, look::Patience};
+use navlock_core::look::{Change, Entry, LockId, LockName};
 use navlock_delegation::Look;
-use navlock_wire::{LookChange, LookEntry, LookEvent, OfName};
+use navlock_wire::LookEvent;
 
 use super::{Delegations, Hold, State};
 use crate::clock;
@@ -36,16 +36,10 @@ impl Hold {
         let is_held = look.is_held();
         let shown = is_held.then(|| self.map.shown(self.slot, look)).flatten();
         let (at, token) = shown.unwrap_or_else(|| (clock::now(), self.token));
-        let of = OfName { bucket: Arc::clone(&self.bucket), name: self.name.clone() };
-        let entry = LookEntry {
-            id: (self.client_id.to_bytes(), self.request.serial()),
-            mode: self.mode,
-            token: Some(FencingToken::get(token)),
-            inside: Vec::new(),
-            patience: Patience::Endless,
-            why: None,
-            taken: look.count().saturating_sub(self.first),
-        };
-        Some(LookEvent { at, change: LookChange::Owned(of, entry, is_held) })
+        let name = LockName::new(Arc::clone(&self.bucket), self.name.clone());
+        let id = LockId { client_id: self.client_id, serial: self.request.serial() };
+        let mut entry = Entry::new(id, self.mode);
+        (entry.token, entry.taken) = (Some(token), look.count().saturating_sub(self.first));
+        Some(LookEvent { at, change: Change::Owned { name, entry, held: is_held } })
     }
 }

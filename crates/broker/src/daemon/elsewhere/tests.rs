@@ -37,7 +37,7 @@ fn elsewhere(held: Vec<Sighted>, pending: Vec<Sighted>) -> Elsewhere {
 /// its requests by their serial numbers.
 fn ours(client: u8, tokens: &[u64], serials: &[u64]) -> Vec<Event> {
     let (client_id, at) = (ClientId::from_bytes([client; 16]), std::time::Instant::now());
-    let entry = |serial| Entry::new(Id { client_id, serial }, Mode::Exclusive);
+    let entry = |serial| Entry::new(LockId { client_id, serial }, Mode::Exclusive);
     let name = || LockName::new("default", name());
     let details = Agent::new("default".into(), std::sync::Arc::default(), Some(1));
     let came = Change::AgentCame { agent: client_id, details };
@@ -93,16 +93,17 @@ fn numbers_are_soon_found_however_many_say_the_same() {
     const COUNT: u64 = 100_000;
     // In the first case, all entries were asked for at the same time. In the second case, each time
     // was used twice.
+    let of = |agent, serial| LockId { client_id: ClientId::from_bytes([agent; 16]), serial };
     let same = (0..COUNT).map(|_| 5);
     let again = (0..COUNT / 2).chain(0..COUNT / 2);
     for serials in [same.collect::<Vec<_>>(), again.collect()] {
         let mut next = HashMap::new();
-        let serials = serials.into_iter().map(|serial| serial | Id::MADE_UP);
-        let numbers = serials.map(|serial| first_free(([1; 16], serial), &mut next));
+        let serials = serials.into_iter().map(|serial| serial | LockId::MADE_UP);
+        let numbers = serials.map(|serial| first_free(of(1, serial), &mut next));
         let numbers: HashSet<u64> = numbers.collect();
         assert_eq!(numbers.len() as u64, COUNT);
-        assert!(numbers.iter().all(|number| number & Id::MADE_UP != 0));
-        assert_eq!(first_free(([2; 16], 5 | Id::MADE_UP), &mut next), 5 | Id::MADE_UP);
+        assert!(numbers.iter().all(|number| number & LockId::MADE_UP != 0));
+        assert_eq!(first_free(of(2, 5 | LockId::MADE_UP), &mut next), 5 | LockId::MADE_UP);
     }
 }
 
@@ -113,11 +114,11 @@ fn a_looker_is_told_how_much_is_left_out() {
     let of = |seen: &Sighting| Elsewhere::new(vec![("default".to_owned(), seen.clone())]);
     let (some, ours) = (of(&seen), HashSet::new());
     let last = some.add_to(Vec::new()).pop().unwrap().change;
-    assert_eq!(last, LookChange::LeftOut { count: 7 });
+    assert_eq!(last, Change::LeftOut { count: 7 });
     seen.left_out = 0;
     let all = of(&seen);
     let mut events = all.add_to(Vec::new()).into_iter();
-    assert!(!events.any(|event| matches!(event.change, LookChange::LeftOut { .. })));
+    assert!(!events.any(|event| matches!(event.change, Change::LeftOut { .. })));
     assert!(!all.is_same(&some, &ours) && all.is_same(&all, &ours));
 }
 
@@ -138,17 +139,12 @@ fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_the
     nested.inside = vec![called(11), called(12), called(8)];
     let elsewhere = elsewhere(held, vec![nested]);
     let two = [ClientId::from_bytes([2; 16])];
-    let known = LookEntry {
-        id: (two[0].to_bytes(), 77),
-        mode: Mode::Exclusive,
-        token: Some(12),
-        inside: Vec::new(),
-        patience: Patience::Endless,
-        why: None,
-        taken: 0,
+    let mut known = Entry::new(LockId { client_id: two[0], serial: 77 }, Mode::Exclusive);
+    known.token = Some(FencingToken::new(12));
+    let granted = |entry| {
+        let name = LockName::new("default", name());
+        LookEvent { at: 0, change: Change::Granted { name, entry } }
     };
-    let of = || OfName { bucket: "default".into(), name: name() };
-    let granted = |entry| LookEvent { at: 0, change: LookChange::Granted(of(), entry) };
     let inside = |known: &[LookEvent]| {
         let ours = HashSet::from(two);
         let named = elsewhere.named(&ours, known, |_, _| true);
@@ -156,7 +152,7 @@ fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_the
         let mut ids = HashSet::new();
         let mut inside = Vec::new();
         for event in events {
-            if let LookChange::Granted(_, entry) | LookChange::Requested(_, entry) = event.change {
+            if let Change::Granted { entry, .. } | Change::Requested { entry, .. } = event.change {
                 assert!(ids.insert(entry.id));
                 inside.extend(entry.inside);
             }
@@ -167,7 +163,8 @@ fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_the
     };
     assert_eq!(inside(&[granted(known.clone())])[1..], [known.id]);
     // If the same change has granted two locks, it is not known which of them is meant.
-    let other = LookEntry { id: (known.id.0, 78), ..known.clone() };
+    let mut other = known.clone();
+    other.id.serial = 78;
     assert_eq!(inside(&[granted(known), granted(other)]).len(), 1);
     assert_eq!(further_buckets(&elsewhere.seen), HashSet::new());
 }
@@ -211,8 +208,8 @@ fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets()
     let found: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.change {
-            LookChange::Granted(of, entry) | LookChange::Requested(of, entry) => {
-                Some((of.name.to_string(), entry.patience, entry.inside.len()))
+            Change::Granted { name, entry } | Change::Requested { name, entry } => {
+                Some((name.name.to_string(), entry.patience, entry.inside.len()))
             }
             _ => None,
         })

@@ -1,6 +1,10 @@
 //! Tests of `journal.rs`.
 
-use navlock_wire::{ClientCodec, FromDaemon, LookChange, LookEvent, OfName};
+use navlock_core::{
+    ClientId,
+    look::{Change, LockId, LockName},
+};
+use navlock_wire::{ClientCodec, FromDaemon, LookEvent};
 use tokio_util::codec::Decoder;
 
 use super::{super::inbox::Inbox, *};
@@ -80,12 +84,13 @@ impl Book {
 }
 
 fn went(client: u64) -> LookEvent {
-    LookEvent { at: client, change: LookChange::ClientWent { client } }
+    LookEvent { at: client, change: Change::ClientWent { client } }
 }
 
 fn of(bucket: &str, name: &str) -> LookEvent {
-    let of = OfName { bucket: bucket.into(), name: name.try_into().unwrap() };
-    LookEvent { at: 0, change: LookChange::Released(of, ([1; 16], 2)) }
+    let name = LockName::new(bucket, name.try_into().unwrap());
+    let id = LockId { client_id: ClientId::from_bytes([1; 16]), serial: 2 };
+    LookEvent { at: 0, change: Change::Released { name, id } }
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn each_is_told_all_that_it_wants_to_see_once_and_in_order_and_then_it_is_forgot
         assert!(!book.journal().has_news(id));
     }
     let about = |event: &LookEvent| {
-        event.change.of().map(|of| (of.bucket.to_string(), of.name.to_string()))
+        event.change.name().map(|of| (of.bucket.to_string(), of.name.to_string()))
     };
     let wanted = |sees: fn(&str, &str) -> bool| -> Vec<LookEvent> {
         let sees =

@@ -9,9 +9,10 @@ use std::{
 
 use navlock_core::{
     ClientId, Error, LockFuture, LockGuard, Lost, Mode, ResourceName, host::PolledGuard,
+    look::LockId,
 };
 use navlock_engine::{FencingToken, Patience};
-use navlock_wire::{Agent, LockId, Moment};
+use navlock_wire::{Agent, Moment};
 use tracing::Level;
 
 use super::{

@@ -8,9 +8,12 @@ use std::{
 };
 
 use foldhash::quality::RandomState;
-use navlock_core::{ResourceName, look};
+use navlock_core::{
+    ResourceName,
+    look::{self, Change, LockId, LockName},
+};
 use navlock_engine::{FencingToken, Patience, RequestId};
-use navlock_wire::{LockId, LookChange, LookEntry, MAX_INSIDE, Moment, OfName};
+use navlock_wire::{MAX_INSIDE, Moment};
 
 use super::{
     super::{
@@ -20,7 +23,6 @@ use super::{
     Entry, RequestOwner, Requests, Shown, Stage,
     map_place::MapPlace,
 };
-use crate::convert::{how_lost, lock_id};
 
 impl Requests {
     /// Notes that this request was made inside a lock. Does this only if the request still waits,
@@ -34,7 +36,7 @@ impl Requests {
         }
         // No certain cycle leads by way of what the request is only perhaps inside of, and other machines are not
         // told of that.
-        let is_certain = |lock: LockId| !lock_id(lock).is_some_of();
+        let is_certain = |lock: LockId| !lock.is_some_of();
         if is_certain(lock) {
             if !entry.inside.iter().any(|(known, _)| is_certain(*known)) {
                 self.nested.push(id);
@@ -70,7 +72,7 @@ impl Requests {
             let waits = |entry: &&Entry| matches!(entry.stage, Stage::Pending(_));
             let Some(entry) = entries.get(id).filter(waits) else { return false };
             entry.name().is_some_and(|name| {
-                let around = entry.inside.iter().map(|(lock, _)| lock_id(*lock));
+                let around = entry.inside.iter().map(|(lock, _)| *lock);
                 nested.add(&entry.of.bucket, name, around);
                 true
             })
@@ -82,29 +84,24 @@ impl Requests {
 
     /// The requests that wait inside locks of which the reach was not told, with each of these
     /// locks.
-    pub(in super::super) fn untold_insides(&self) -> Vec<(RequestId, look::LockId)> {
+    pub(in super::super) fn untold_insides(&self) -> Vec<(RequestId, LockId)> {
         let nested = self.nested.iter().filter_map(|id| Some((id, self.entries.get(id)?)));
         let nested = nested.filter(|(_, entry)| matches!(entry.stage, Stage::Pending(_)));
         let untold = nested.flat_map(|(id, entry)| {
             let untold = entry.inside.iter().filter(|(_, is_told)| !is_told);
-            untold.map(|(lock, _)| (*id, lock_id(*lock)))
+            untold.map(|(lock, _)| (*id, *lock))
         });
         untold.collect()
     }
 
     /// Tells the reach that a request was made inside this lock, which has the id `called` in the
     /// reach.
-    pub(in super::super) fn tell_inside(
-        &mut self,
-        id: RequestId,
-        lock: look::LockId,
-        called: look::LockId,
-    ) {
+    pub(in super::super) fn tell_inside(&mut self, id: RequestId, lock: LockId, called: LockId) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if let Stage::Pending(request) = &entry.stage {
             request.put_inside(called);
             let mut inside = entry.inside.iter_mut();
-            if let Some((_, is_told)) = inside.find(|(known, _)| lock_id(*known) == lock) {
+            if let Some((_, is_told)) = inside.find(|(known, _)| *known == lock) {
                 *is_told = true;
             }
         }
@@ -113,12 +110,12 @@ impl Requests {
     /// Adds the reach's ids of those of these locks that this client holds.
     pub(in super::super) fn called(
         &self,
-        wanted: &HashSet<look::LockId, RandomState>,
-        called: &mut HashMap<look::LockId, look::LockId, RandomState>,
+        wanted: &HashSet<LockId, RandomState>,
+        called: &mut HashMap<LockId, LockId, RandomState>,
     ) {
         for (id, entry) in &self.entries {
             if let Stage::Held(guard, _) = &entry.stage {
-                let lock = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
+                let lock = entry.of.id(*id);
                 if wanted.contains(&lock) {
                     called.insert(lock, guard.id());
                 }
@@ -129,11 +126,11 @@ impl Requests {
     /// Adds the names of those of these locks that this client holds.
     pub(in super::super) fn names_of(
         &self,
-        locks: &HashSet<look::LockId, RandomState>,
+        locks: &HashSet<LockId, RandomState>,
         names: &mut Names,
     ) {
         for (id, entry) in &self.entries {
-            let lock = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
+            let lock = entry.of.id(*id);
             if let (Stage::Held(guard, _), true) = (&entry.stage, locks.contains(&lock)) {
                 names.add(&entry.of.bucket, guard.name());
             }
@@ -143,7 +140,7 @@ impl Requests {
     /// Notes which of the requests are part of these cycles, for the client to be told.
     pub(in super::super) fn tell_cycles(&mut self, cycles: &Cycles) {
         for (id, entry) in &self.entries {
-            let request = look::LockId { client_id: entry.of.client_id, serial: id.serial() };
+            let request = entry.of.id(*id);
             let waits = matches!(entry.stage, Stage::Pending(_));
             if let Some(told) = cycles.of(request).filter(|_| waits) {
                 self.cycles.push_back((*id, told.clone()));
@@ -183,7 +180,7 @@ impl Requests {
         &'a self,
         bucket: &'a str,
         name: &'a ResourceName,
-    ) -> impl Iterator<Item = Option<(look::LockId, FencingToken)>> + 'a {
+    ) -> impl Iterator<Item = Option<(LockId, FencingToken)>> + 'a {
         self.entries.iter().filter_map(move |(id, entry)| entry.held(*id, bucket, name))
     }
 
@@ -191,7 +188,7 @@ impl Requests {
     pub(in super::super) fn changes(
         &self,
         wanted: impl Fn(&str, &ResourceName) -> bool,
-    ) -> impl Iterator<Item = (Moment, LookChange)> {
+    ) -> impl Iterator<Item = (Moment, Change)> {
         self.changes_at(0..self.entries.len(), wanted)
     }
 
@@ -204,7 +201,7 @@ impl Requests {
         &self,
         places: Range<usize>,
         wanted: impl Fn(&str, &ResourceName) -> bool,
-    ) -> impl Iterator<Item = (Moment, LookChange)> {
+    ) -> impl Iterator<Item = (Moment, Change)> {
         let entries = places.filter_map(|place| self.entries.get_index(place));
         entries.filter_map(move |(id, entry)| {
             let is_wanted = wanted(&entry.of.bucket, entry.shown()?.name);
@@ -213,26 +210,26 @@ impl Requests {
     }
 
     /// This request or lock in the form that lookers are told, and since when it has this state.
-    fn change(&self, id: RequestId, entry: &Entry) -> Option<(Moment, LookChange)> {
-        entry.change(id, self.whys.get(&id).map(|why| why.as_ref().to_owned()))
+    fn change(&self, id: RequestId, entry: &Entry) -> Option<(Moment, Change)> {
+        entry.change(id, self.whys.get(&id).map(Arc::clone))
     }
 
     /// Tells lookers that this agent has asked for a lock only if it is available, and that the
     /// lock was not available.
     pub(in super::super) fn tell_unavailable(&self, of: &RequestOwner, name: &ResourceName) {
-        self.lookers.tell(|| LookChange::Unavailable(of.name(name), of.client_id.to_bytes()));
+        self.lookers.tell(|| Change::Unavailable { name: of.name(name), agent: of.client_id });
     }
 
     /// Tells lookers that this was released or aborted.
     pub(super) fn tell_finished(&self, id: RequestId, entry: &Entry) {
         let Some(name) = entry.name().filter(|_| self.lookers.are_there()) else { return };
-        let (of, lock) = (entry.of.name(name), entry.of.id(id));
+        let (name, id) = (entry.of.name(name), entry.of.id(id));
         self.lookers.tell(|| match (&entry.stage, &entry.place) {
             (Stage::Held(..), MapPlace::In(delegation)) if !delegation.was_seen_held() => {
-                LookChange::Recalled(of, lock)
+                Change::Recalled { name, id }
             }
-            (Stage::Held(..), _) => LookChange::Released(of, lock),
-            _ => LookChange::Aborted(of, lock),
+            (Stage::Held(..), _) => Change::Released { name, id },
+            _ => Change::Aborted { name, id },
         });
     }
 
@@ -252,52 +249,54 @@ impl Requests {
         outcome: Option<&Outcome>,
     ) {
         let Some(name) = name else { return };
-        let (of, lock) = (entry.of.name(name), entry.of.id(id));
+        let (name, id) = (entry.of.name(name), entry.of.id(id));
         self.lookers.tell(|| match outcome {
-            Some(Outcome::Lost(lost, by)) => LookChange::Lost(of, lock, how_lost(*lost, *by)),
-            _ => LookChange::Aborted(of, lock),
+            Some(Outcome::Lost(how, by)) => Change::Lost { name, id, how: *how, by: *by },
+            _ => Change::Aborted { name, id },
         });
     }
 }
 
 impl RequestOwner {
-    fn name(&self, name: &ResourceName) -> OfName {
-        OfName { bucket: Arc::clone(&self.bucket), name: name.clone() }
+    fn name(&self, name: &ResourceName) -> LockName {
+        LockName::new(Arc::clone(&self.bucket), name.clone())
     }
 
-    fn id(&self, id: RequestId) -> LockId {
-        (self.client_id.to_bytes(), id.serial())
+    /// The id by which all know a request or lock of this agent.
+    pub(in super::super) fn id(&self, id: RequestId) -> LockId {
+        LockId { client_id: self.client_id, serial: id.serial() }
     }
 }
 
 impl Entry {
     /// The entry in the form that lookers are told, and since when it has this state. The lock is for
     /// `why`, if that is known.
-    fn change(&self, id: RequestId, why: Option<String>) -> Option<(Moment, LookChange)> {
+    fn change(&self, id: RequestId, why: Option<Arc<str>>) -> Option<(Moment, Change)> {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
-        let of = self.of.name(name);
-        let inside = self.inside.iter().map(|(lock, _)| *lock).collect();
-        let token = token.map(FencingToken::get);
-        let patience = if token.is_none() { self.patience } else { Patience::Endless };
-        let id = self.of.id(id);
-        let mut entry = LookEntry { id, mode, token, inside, patience, why, taken: 0 };
+        let name = self.of.name(name);
+        let mut entry = look::Entry::new(self.of.id(id), mode);
+        entry.inside = self.inside.iter().map(|(lock, _)| *lock).collect();
+        (entry.token, entry.why) = (token, why);
+        if token.is_none() {
+            entry.patience = self.patience;
+        }
         let Some(delegation) = delegation else {
             let change = match token {
-                Some(_) => LookChange::Granted(of, entry),
-                None => LookChange::Requested(of, entry),
+                Some(_) => Change::Granted { name, entry },
+                None => Change::Requested { name, entry },
             };
             return Some((since, change));
         };
         let seen = delegation.seen()?;
         let mut at = since;
         if let Some((since, token)) = seen.hold {
-            (at, entry.token) = (since, Some(token.get()));
+            (at, entry.token) = (since, Some(token));
         }
         entry.taken = seen.taken;
         let change = if seen.taken == 0 && seen.is_held {
-            LookChange::Granted(of, entry)
+            Change::Granted { name, entry }
         } else {
-            LookChange::Owned(of, entry, seen.is_held)
+            Change::Owned { name, entry, held: seen.is_held }
         };
         Some((at, change))
     }
@@ -310,7 +309,7 @@ impl Entry {
         id: RequestId,
         bucket: &str,
         name: &ResourceName,
-    ) -> Option<Option<(look::LockId, FencingToken)>> {
+    ) -> Option<Option<(LockId, FencingToken)>> {
         let Stage::Held(guard, token) = &self.stage else { return None };
         if guard.name() != name || *self.of.bucket != *bucket {
             return None;
@@ -320,7 +319,7 @@ impl Entry {
         if guard.poll_lost(&Context::from_waker(&waker)).is_ready() {
             return None;
         }
-        let id = look::LockId { client_id: self.of.client_id, serial: id.serial() };
+        let id = self.of.id(id);
         let MapPlace::In(delegation) = &self.place else { return Some(Some((id, *token))) };
         let hold = delegation.hold();
         Some(hold.map(|hold| (id, hold.map_or(*token, |(_, token)| token))))

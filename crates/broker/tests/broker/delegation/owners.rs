@@ -120,7 +120,7 @@ fn a_theft_is_seen_in_the_map_before_the_thief_knows_of_it() {
         assert!(owner.look(0).is_stolen());
         assert!(stolen > token);
         assert_eq!(owner.release(0), Released::Gone);
-        let how = (Lost::Stolen, Some([2; 16]));
+        let how = (Lost::Stolen, Some(ClientId::from_bytes([2; 16])));
         assert_eq!(owner.raw.receive(), FromDaemon::Lost { request: held, how });
         if let Some(slot) = slot {
             assert!(thief.look(slot).is_held(), "the thief has stolen from itself");

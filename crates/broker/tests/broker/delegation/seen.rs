@@ -205,6 +205,6 @@ fn a_theft_is_told_also_if_somebody_looks_before_the_victim_has_its_turn() {
         held_by.iter().map(|one| one.client_id).collect::<Vec<_>>(),
         [ClientId::from_bytes([2; 16])]
     );
-    let how = (Lost::Stolen, Some([2; 16]));
+    let how = (Lost::Stolen, Some(ClientId::from_bytes([2; 16])));
     assert_eq!(owner.raw.receive(), FromDaemon::Lost { request: held, how });
 }

@@ -1,15 +1,16 @@
 //! A message of each variant, by subject.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use navlock_core::{
-    AgentInfo, ClientId, Inspected, LockInfo, Lost, Owned, Position, look::ClientState,
+    AgentInfo, ClientId, Inspected, LockInfo, Lost, Owned, Position,
+    look::{Agent, Change, Client, ClientState, Entry, LockId, LockName, Silence},
 };
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
 use crate::{
-    BootTime, Failure, FromDaemon, InspectionEntry, LogState, LookChange, LookEntry, LookEvent,
-    NotStolen, OfName, Report, SessionEnd, Status, TermBounds, ToDaemon,
+    BootTime, Failure, FromDaemon, InspectionEntry, LogState, LookEvent, NotStolen, Report,
+    SessionEnd, Status, TermBounds, ToDaemon,
 };
 
 pub(super) fn request() -> RequestId {
@@ -153,41 +154,34 @@ pub(super) fn all_from_daemon() -> Vec<FromDaemon> {
 
 /// What a daemon says to those who look, and to those who steal.
 pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
-    let of = || OfName { bucket: "web".into(), name: lone_surrogate() };
-    let id = ([3; 16], u64::MAX);
-    let entry = |inside| LookEntry {
-        id,
-        mode: Mode::Shared,
-        token: Some(u64::MAX),
-        inside,
-        patience: Patience::MayGiveUp,
-        why: Some("backup".to_owned()),
-        taken: 7,
+    let (now, agent) = (Instant::now(), client_id(3));
+    let (name, id) = (LockName::new("web", lone_surrogate()), lock_id(3, u64::MAX));
+    let entry = |inside| {
+        let mut entry = Entry::new(id, Mode::Shared);
+        (entry.since, entry.token, entry.taken) = (now, Some(FencingToken::new(u64::MAX)), 7);
+        (entry.inside, entry.patience) = (inside, Patience::MayGiveUp);
+        entry.why = Some("backup".into());
+        entry
     };
-    let came = |state| LookChange::ClientCame { client: 1, pid: 4711, state };
+    let came = |state| Change::ClientCame { client: 1, details: Client::new(4711, state) };
     let changes = [
         came(ClientState::Connected),
         came(ClientState::Orphaned),
         came(ClientState::Sleeping),
-        LookChange::ClientWent { client: u64::MAX },
-        LookChange::AgentCame {
-            agent: [3; 16],
-            bucket: "web".into(),
-            info: info(),
-            client: Some(1),
-        },
-        LookChange::AgentWent { agent: [3; 16] },
-        LookChange::AgentSilent { agent: [3; 16], ends: u64::MAX },
-        LookChange::LeftOut { count: u64::MAX },
-        LookChange::Requested(of(), entry(Vec::new())),
-        LookChange::Granted(of(), entry(vec![([4; 16], 0), id])),
-        LookChange::Unavailable(of(), [3; 16]),
-        LookChange::Released(of(), id),
-        LookChange::Aborted(of(), id),
-        LookChange::Lost(of(), id, (Lost::Stolen, Some([4; 16]))),
-        LookChange::Owned(of(), entry(Vec::new()), true),
-        LookChange::Recalled(of(), id),
-        LookChange::Recovered,
+        Change::ClientWent { client: u64::MAX },
+        Change::AgentCame { agent, details: Agent::new("web".into(), info().into(), Some(1)) },
+        Change::AgentWent { agent },
+        Change::AgentSilent { agent, silence: Silence::new(now, now + Duration::from_secs(60)) },
+        Change::LeftOut { count: u64::MAX },
+        Change::Requested { name: name.clone(), entry: entry(Vec::new()) },
+        Change::Granted { name: name.clone(), entry: entry(vec![lock_id(4, 0), id]) },
+        Change::Unavailable { name: name.clone(), agent },
+        Change::Released { name: name.clone(), id },
+        Change::Aborted { name: name.clone(), id },
+        Change::Lost { name: name.clone(), id, how: Lost::Stolen, by: Some(client_id(4)) },
+        Change::Owned { name: name.clone(), entry: entry(Vec::new()), held: true },
+        Change::Recalled { name, id },
+        Change::Recovered,
     ];
     let events = changes.into_iter().map(|change| LookEvent { at: u64::MAX, change }).collect();
     vec![
@@ -211,8 +205,9 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
 
 /// What a client says to look, and to steal.
 pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
+    let token = FencingToken::new;
     vec![
-        ToDaemon::Inside { request: request(), lock: ([3; 16], u64::MAX) },
+        ToDaemon::Inside { request: request(), lock: lock_id(3, u64::MAX) },
         ToDaemon::Patience { request: request(), patience: Patience::GivesWay },
         ToDaemon::Why { request: request(), why: "backup".to_owned() },
         ToDaemon::Look { bucket: None, name: None, follow: false },
@@ -227,7 +222,7 @@ pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
             query: 3,
             bucket: "web".to_owned(),
             name: lone_surrogate(),
-            from: vec![(([3; 16], u64::MAX), u64::MAX), (([4; 16], 0), 0)],
+            from: vec![(lock_id(3, u64::MAX), token(u64::MAX)), (lock_id(4, 0), token(0))],
             info: info(),
         },
         ToDaemon::Steal {
@@ -313,7 +308,7 @@ pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Lost { request: request(), how: (Lost::Reset, None) },
         FromDaemon::Register,
         FromDaemon::Lost { request: request(), how: (Lost::Removed, None) },
-        FromDaemon::Lost { request: request(), how: (Lost::Stolen, Some([7; 16])) },
+        FromDaemon::Lost { request: request(), how: (Lost::Stolen, Some(client_id(7))) },
     ]
 }
 
@@ -370,6 +365,10 @@ fn inspected(age: Option<Duration>, token: Option<u64>) -> InspectionEntry {
     let mut inspected = Inspected::new(lock(Mode::Shared));
     (inspected.age, inspected.fencing_token) = (age, token.map(FencingToken::new));
     (inspected, token.map(|_| "backup".to_owned()))
+}
+
+fn lock_id(agent: u8, serial: u64) -> LockId {
+    LockId { client_id: client_id(agent), serial }
 }
 
 fn client_id(byte: u8) -> ClientId {
