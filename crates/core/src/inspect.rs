@@ -50,32 +50,17 @@ pub struct Inspection {
     pub held: Vec<Inspected>,
     /// The pending requests, in the order of [`LockManagerSnapshot::pending`].
     pub pending: Vec<Inspected>,
-    /// Names that nobody holds, but that the process of an agent can take without asking, until
-    /// somebody else asks for them. Empty if the reach has no such names.
-    pub owned: Vec<Owned>,
+    /// Names that nobody holds, but that an agent owns: where locks are kept by another process, the
+    /// process of an agent that had the lock of a name may take and release it again and again without
+    /// asking, until somebody else asks for it. Empty if the reach has no such names.
+    pub owned: Vec<Inspected>,
     /// How many locks and requests there are that are not shown, because a reach shows only a
     /// limited number at once. A reach that is asked for one name may show more of that name. What
     /// is left out may be anywhere in the queues.
     pub left_out: u64,
 }
 
-/// A name that is owned: where locks are kept by another process, an agent that had the lock of a
-/// name may take and release it again and again without asking, until somebody else asks for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Owned {
-    /// The name, the mode in which it can be taken, and the agent that can take it.
-    pub lock: LockInfo,
-    /// Whose it is; `None` if the reach does not know.
-    pub agent: Option<Arc<AgentInfo>>,
-    /// For how long it has been owned; `None` if the reach does not know.
-    pub age: Option<Duration>,
-    /// How often the name was taken without asking since it is owned.
-    pub taken: u64,
-}
-
-/// One lock or one pending request, with all that is known of it.
+/// One lock, pending request or owned name, with all that is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -84,10 +69,12 @@ pub struct Inspected {
     pub lock: LockInfo,
     /// Whose it is; `None` if the reach does not know.
     pub agent: Option<Arc<AgentInfo>>,
-    /// For how long it has been held, or pending; `None` if the reach does not know.
+    /// For how long it has been held, pending or owned; `None` if the reach does not know.
     pub age: Option<Duration>,
     /// The fencing token of a held lock; `None` if the reach does not tell.
     pub fencing_token: Option<FencingToken>,
+    /// How often an owned name was taken without asking since it is owned.
+    pub taken: u64,
 }
 
 /// Where an agent stands in the queue of a name, and who is in its way.
@@ -194,18 +181,11 @@ impl Inspection {
     }
 }
 
-impl Owned {
-    /// A name of which nothing further is known: for a [`Backend`](crate::host::Backend).
-    pub fn new(lock: LockInfo, taken: u64) -> Self {
-        Self { lock, agent: None, age: None, taken }
-    }
-}
-
 impl Inspected {
     /// One lock or request of which nothing further is known: for a
     /// [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo) -> Self {
-        Self { lock, agent: None, age: None, fencing_token: None }
+        Self { lock, agent: None, age: None, fencing_token: None, taken: 0 }
     }
 
     /// Shows that this lock or request is for `why`, in place of what its agent says of all its

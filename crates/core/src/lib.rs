@@ -85,7 +85,7 @@ pub use crate::{
     client_id::ClientId,
     error::{Error, Lost},
     guard::{LockGuard, LockState, LostFuture},
-    inspect::{AgentInfo, Inspected, Inspection, Owned, Position},
+    inspect::{AgentInfo, Inspected, Inspection, Position},
     lock::Lock,
     lock_all::{
         FailedName, GrantAll, LockAllError, LockAllFuture, LockAllRequest, LockAnyFuture,

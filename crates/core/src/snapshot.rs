@@ -39,7 +39,7 @@ pub struct LockManagerSnapshot {
 /// One lock or one pending request.
 ///
 /// Spec: `LockInfo`, <https://w3c.github.io/web-locks/#api-lock-manager-query>
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),

@@ -3,7 +3,7 @@
 use navlock_core::Inspected;
 use serde::{Deserialize, Serialize};
 
-/// One lock or one pending request, without its agent, and what it is for, if its agent does not say
+/// One lock, pending request or owned name, without its agent, and what it is for, if its agent does not say
 /// that.
 pub type InspectionEntry = (Inspected, Option<String>);
 

@@ -1,6 +1,6 @@
 //! The messages from the daemon to a client.
 
-use navlock_core::{AgentInfo, ClientId, LockInfo, Owned, Position};
+use navlock_core::{AgentInfo, ClientId, LockInfo, Position};
 use navlock_engine::{FencingToken, RequestId};
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +96,8 @@ pub enum FromDaemon {
         held: Vec<InspectionEntry>,
         /// More pending requests.
         pending: Vec<InspectionEntry>,
+        /// More names that are owned and that nobody holds.
+        owned: Vec<InspectionEntry>,
         /// How many locks and requests are left out.
         left_out: u64,
         /// Whether this was the last part.
@@ -142,15 +144,6 @@ pub enum FromDaemon {
         /// than all tokens that were given up to that moment, and smaller than those that will be given
         /// later.
         epoch: u64,
-    },
-    /// Names that are owned and that nobody holds. Sent before the last part of an inspection.
-    Owned {
-        /// To which question.
-        query: Query,
-        /// The agents that are seen for the first time in this part.
-        agents: Vec<(ClientId, AgentInfo)>,
-        /// More such names, without their agents.
-        names: Vec<Owned>,
     },
     /// A picture of all locks and requests follows. The looker is to forget what it was told before.
     LookBegins {

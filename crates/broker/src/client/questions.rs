@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Owned, Position,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Position,
 };
 use navlock_wire::{FromDaemon, InspectionEntry, Query, Status, ToDaemon};
 
@@ -95,20 +95,15 @@ impl Questions {
                     }
                 }
             }
-            FromDaemon::Owned { query, agents, names } => {
+            FromDaemon::Inspection { query, agents, held, pending, owned, left_out, last } => {
                 if let Some(question) = self.asked.get_mut(&query) {
-                    question.meet(agents);
-                    let owned = |entry| owned(entry, &question.agents);
-                    question.answer.inspection.owned.extend(names.into_iter().map(owned));
-                }
-            }
-            FromDaemon::Inspection { query, agents, held, pending, left_out, last } => {
-                if let Some(question) = self.asked.get_mut(&query) {
-                    question.meet(agents);
+                    let agents = agents.into_iter().map(|(id, info)| (id, Arc::new(info)));
+                    question.agents.extend(agents);
                     let inspected = |entry| inspected(entry, &question.agents);
                     let inspection = &mut question.answer.inspection;
                     inspection.held.extend(held.into_iter().map(inspected));
                     inspection.pending.extend(pending.into_iter().map(inspected));
+                    inspection.owned.extend(owned.into_iter().map(inspected));
                     inspection.left_out = left_out;
                     if last {
                         question.end(Ok(()), wakers);
@@ -144,23 +139,12 @@ impl Question {
         Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
     }
 
-    /// Notes the agents that are named in the parts that follow.
-    fn meet(&mut self, agents: impl IntoIterator<Item = (ClientId, AgentInfo)>) {
-        let agents = agents.into_iter().map(|(id, info)| (id, Arc::new(info)));
-        self.agents.extend(agents);
-    }
-
     fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {
         if self.outcome.is_none() {
             self.outcome = Some(outcome);
             wakers.extend(self.waker.take());
         }
     }
-}
-
-fn owned(mut owned: Owned, agents: &HashMap<ClientId, Arc<AgentInfo>>) -> Owned {
-    owned.agent = agents.get(&owned.lock.client_id).cloned();
-    owned
 }
 
 fn inspected(

@@ -9,8 +9,8 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Owned,
-    Position, ResourceName,
+    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position,
+    ResourceName,
 };
 use navlock_wire::{FromDaemon, Query};
 
@@ -74,7 +74,7 @@ pub(super) struct InspectionParts {
     query: Query,
     held: vec::IntoIter<Inspected>,
     pending: vec::IntoIter<Inspected>,
-    owned: vec::IntoIter<Owned>,
+    owned: vec::IntoIter<Inspected>,
     left_out: u64,
     /// The agents that were sent already, each with what it was said to want its locks for.
     sent: HashMap<ClientId, Arc<AgentInfo>>,
@@ -90,7 +90,7 @@ impl InspectionParts {
     fn next_part(&mut self) -> (FromDaemon, bool) {
         let (mut room, mut agents) = (PART, Vec::new());
         let (query, sent, left_out) = (self.query, &mut self.sent, self.left_out);
-        let mut size = |lock: &LockInfo, agent: Option<&Arc<AgentInfo>>| {
+        let mut size = |Inspected { lock, agent, .. }: &Inspected| {
             let mut size = lock.name.as_bytes().len();
             let Some(info) = agent else { return size };
             if let hash_map::Entry::Vacant(first) = sent.entry(lock.client_id) {
@@ -102,26 +102,17 @@ impl InspectionParts {
             }
             size + info.why.len()
         };
-        if self.owned.len() > 0 {
-            let mut size = |owned: &Owned| size(&owned.lock, owned.agent.as_ref());
-            let mut names = take(&mut self.owned, &mut room, &mut size);
-            for owned in &mut names {
-                owned.agent = None;
-            }
-            return (FromDaemon::Owned { query, agents, names }, false);
-        }
-        let mut size = |one: &Inspected| size(&one.lock, one.agent.as_ref());
-        let held = take(&mut self.held, &mut room, &mut size);
-        let pending = take(&mut self.pending, &mut room, &mut size);
+        let mut next = |from| take(from, &mut room, &mut size);
+        let parts = [&mut self.held, &mut self.pending, &mut self.owned].map(&mut next);
         let form = |mut one: Inspected| {
             // What it is for, if that is not what was sent with its agent.
             let sent = self.sent.get(&one.lock.client_id).map(|info| &info.why);
             let why = one.agent.take().map(|info| info.why.clone());
             (one, why.filter(|why| sent != Some(why)))
         };
-        let [held, pending] = [held, pending].map(|all| all.into_iter().map(form).collect());
-        let last = self.held.len() + self.pending.len() == 0;
-        (FromDaemon::Inspection { query, agents, held, pending, left_out, last }, last)
+        let [held, pending, owned] = parts.map(|all| all.into_iter().map(form).collect());
+        let last = self.held.len() + self.pending.len() + self.owned.len() == 0;
+        (FromDaemon::Inspection { query, agents, held, pending, owned, left_out, last }, last)
     }
 }
 

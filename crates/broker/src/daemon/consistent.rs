@@ -18,7 +18,6 @@ use navlock_wire::ToDaemon;
 
 use super::{
     delegations::{Looks, release},
-    entry_key::EntryKey,
     state::Daemon,
 };
 
@@ -145,13 +144,13 @@ impl Daemon {
         if idle.is_empty() {
             return;
         }
-        let mut counts: HashMap<EntryKey<'_>, Cell<usize>> = HashMap::new();
+        let mut counts: HashMap<&LockInfo, Cell<usize>> = HashMap::new();
         for lock in &idle {
-            *counts.entry(EntryKey::of(lock)).or_default().get_mut() += 1;
+            *counts.entry(lock).or_default().get_mut() += 1;
         }
         held.retain(|one| {
-            let Some(count) = counts.get(&EntryKey::of(lock(one))) else { return true };
-            // Locks with equal keys cannot be told apart, so as many of them are left out as were
+            let Some(count) = counts.get(lock(one)) else { return true };
+            // Equal locks cannot be told apart, so as many of them are left out as were
             // idle.
             let left = count.get();
             count.set(left.saturating_sub(1));

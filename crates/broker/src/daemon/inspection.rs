@@ -6,12 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use navlock_core::{AgentInfo, FencingToken, Inspected, Inspection, LockInfo, Owned, ResourceName};
+use navlock_core::{AgentInfo, FencingToken, Inspected, Inspection, LockInfo, ResourceName};
 use navlock_wire::Moment;
 
 use super::{
     delegations::Looks,
-    entry_key::EntryKey,
     shared_client::{SharedClient, lock},
     state::Daemon,
 };
@@ -47,11 +46,11 @@ impl Daemon {
             None => self.all_clients(),
         };
         let Inspection { held, pending, owned, .. } = inspection;
-        // Entries with equal keys share a place in `known`.
-        let mut places: HashMap<(bool, EntryKey<'_>), usize> = HashMap::new();
+        // Equal entries share a place in `known`.
+        let mut places: HashMap<(bool, &LockInfo), usize> = HashMap::new();
         let mut place = |is_held, lock| {
             let next = places.len();
-            *places.entry((is_held, EntryKey::of(lock))).or_insert(next)
+            *places.entry((is_held, lock)).or_insert(next)
         };
         let held_at: Vec<_> = held.iter().map(|shown| place(true, &shown.lock)).collect();
         let pending_at: Vec<_> = pending.iter().map(|shown| place(false, &shown.lock)).collect();
@@ -66,8 +65,8 @@ impl Daemon {
                 if pending.is_empty() && of.shown.token.is_none() {
                     continue;
                 }
-                let (is_held, mode) = (of.shown.token.is_some(), of.shown.mode);
-                let (name, client_id) = (of.shown.name, of.client_id);
+                let is_held = of.shown.token.is_some();
+                let lock = LockInfo::new(of.shown.name.clone(), of.shown.mode, of.client_id);
                 let mut one = Known {
                     serial: of.id.serial(),
                     since: of.shown.since,
@@ -80,32 +79,31 @@ impl Daemon {
                         continue;
                     }
                     if !word.is_held() {
-                        let lock = LockInfo::new(name.clone(), mode, client_id);
-                        owned.push(one.owned(lock, delegation.taken(*word)));
+                        let mut inspected = Inspected::new(lock);
+                        one.token = None;
+                        one.tell(&mut inspected);
+                        inspected.taken = delegation.taken(*word);
+                        owned.push(inspected);
                         continue;
                     }
                     if let Some((since, token)) = delegation.shown(*word) {
                         (one.since, one.token) = (since, Some(token));
                     }
                 }
-                let key = EntryKey { name, mode, client_id };
-                if let Some(place) = places.get(&(is_held, key)) {
+                if let Some(place) = places.get(&(is_held, &lock)) {
                     known[*place].push_back(one);
                 }
             }
         }
         owned.sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
-        // Entries of one agent with equal keys are served in the order of its requests.
+        // Entries of one agent that are equal are served in the order of its requests.
         for alike in &mut known {
             alike.make_contiguous().sort_by_key(|known| known.serial);
         }
         let shown = held.iter_mut().zip(held_at).chain(pending.iter_mut().zip(pending_at));
         for (inspected, place) in shown {
             if let Some(known) = known[place].pop_front() {
-                let Inspected { agent, age, fencing_token, .. } = inspected;
-                *agent = Some(known.info);
-                *age = Some(clock::since(known.since));
-                *fencing_token = known.token;
+                known.tell(inspected);
             }
         }
     }
@@ -119,10 +117,10 @@ struct Known {
 }
 
 impl Known {
-    /// The entry of a name that its owner does not hold, and has taken `taken` times.
-    fn owned(self, lock: LockInfo, taken: u64) -> Owned {
-        let mut owned = Owned::new(lock, taken);
-        (owned.agent, owned.age) = (Some(self.info), Some(clock::since(self.since)));
-        owned
+    /// Adds this to what is shown.
+    fn tell(self, inspected: &mut Inspected) {
+        let Inspected { agent, age, fencing_token, .. } = inspected;
+        (*agent, *age) = (Some(self.info), Some(clock::since(self.since)));
+        *fencing_token = self.token;
     }
 }

@@ -17,7 +17,6 @@ mod deadlocks;
 mod delegations;
 mod directory;
 mod elsewhere;
-mod entry_key;
 mod filter;
 mod inbox;
 mod inspection;

@@ -20,7 +20,7 @@ use navlock_broker::{
     Place,
     daemon::{self, Options},
 };
-use navlock_core::{AgentInfo, FencingToken, Inspected, LockInfo, Mode, Owned, host::RequestKind};
+use navlock_core::{AgentInfo, FencingToken, Inspected, LockInfo, Mode, host::RequestKind};
 use navlock_delegation::{Look, OwnerMap, Released, Slot};
 use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, Status, ToDaemon, VERSION};
@@ -307,19 +307,17 @@ impl Client {
         (names(found.0), names(found.1))
     }
 
-    fn inspect(&mut self) -> (Vec<Inspected>, Vec<Owned>) {
+    fn inspect(&mut self) -> (Vec<Inspected>, Vec<Inspected>) {
         let inspect = ToDaemon::Inspect { query: 6, bucket: "app".into(), name: None };
         self.raw.say(&[inspect]);
-        let (held, before) = self.raw.receive_until(|message| match message {
-            FromDaemon::Inspection { query: 6, held, last: true, .. } => Some(held.clone()),
+        let (all, _) = self.raw.receive_until(|message| match message {
+            FromDaemon::Inspection { query: 6, held, owned, last: true, .. } => {
+                Some([held.clone(), owned.clone()])
+            }
             _ => None,
         });
-        let held = held.into_iter().map(|(held, _)| held).collect();
-        let owned = before.into_iter().flat_map(|message| match message {
-            FromDaemon::Owned { query: 6, names, .. } => names,
-            other => panic!("{other:?}"),
-        });
-        (held, owned.collect())
+        let [held, owned] = all.map(|all| all.into_iter().map(|(one, _)| one).collect());
+        (held, owned)
     }
 
     /// The message by which it claims the lock that it holds in a slot.

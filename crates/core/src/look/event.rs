@@ -163,13 +163,7 @@ impl Change {
             | Self::Lost { name, .. }
             | Self::Owned { name, .. }
             | Self::Recalled { name, .. } => Some(name),
-            Self::ClientCame { .. }
-            | Self::ClientWent { .. }
-            | Self::AgentCame { .. }
-            | Self::AgentSilent { .. }
-            | Self::AgentWent { .. }
-            | Self::LeftOut { .. }
-            | Self::Recovered => None,
+            _ => None,
         }
     }
 
@@ -216,10 +210,7 @@ impl Change {
             | Self::Aborted { id, .. }
             | Self::Lost { id, .. }
             | Self::Recalled { id, .. } => Some(id.client_id),
-            Self::ClientCame { .. }
-            | Self::ClientWent { .. }
-            | Self::LeftOut { .. }
-            | Self::Recovered => None,
+            _ => None,
         }
     }
 

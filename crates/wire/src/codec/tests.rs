@@ -120,15 +120,14 @@ places!(FromDaemon {
     Position = 13,
     Register = 14,
     Mapped = 15,
-    Owned = 16,
-    LookBegins = 17,
-    LookEvents = 18,
-    LookComplete = 19,
-    Report = 20,
-    Logs = 21,
-    Deadlock = 22,
-    Stolen = 23,
-    Recovering = 24,
+    LookBegins = 16,
+    LookEvents = 17,
+    LookComplete = 18,
+    Report = 19,
+    Logs = 20,
+    Deadlock = 21,
+    Stolen = 22,
+    Recovering = 23,
 });
 
 fn assert_places<M: Tested>(messages: &[M]) {

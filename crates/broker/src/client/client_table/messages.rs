@@ -55,7 +55,6 @@ impl ClientTable {
             }
             FromDaemon::Snapshot { .. }
             | FromDaemon::Inspection { .. }
-            | FromDaemon::Owned { .. }
             | FromDaemon::Position { .. }
             | FromDaemon::Status { .. }
             | FromDaemon::QueryFailed { .. } => self.questions.handle_message(message, wakers),

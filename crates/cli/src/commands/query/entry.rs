@@ -1,20 +1,21 @@
 //! What a line of `navlock query` is about: a lock, a request, or a name that is owned.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::collections::HashMap;
 
-use navlock::{Inspected, Inspection, Owned};
+use navlock::{Inspected, Inspection};
 
 use super::QueryArgs;
 use crate::remedy::line_if_stopped;
 
+/// The state of a name that nobody holds, and whose owner can take it without asking.
+const OWNED: &str = "owned";
+
 /// A lock or a request, with its place in the queue; or a name that is owned.
 pub(super) struct Entry<'a> {
     pub(super) state: &'static str,
-    pub(super) inspected: Cow<'a, Inspected>,
+    pub(super) inspected: &'a Inspected,
     /// The place in the queue; 1 is the next.
     pub(super) position: Option<usize>,
-    /// How often an owner has taken the name without asking.
-    pub(super) taken: Option<u64>,
     /// The bucket, if several are shown.
     pub(super) bucket: Option<&'a str>,
     /// The line that lets its process go on, if the process is stopped.
@@ -26,17 +27,14 @@ pub(super) type Told = (&'static str, Inspected, Option<usize>, Option<String>);
 
 impl<'a> Entry<'a> {
     fn new(state: &'static str, inspected: &'a Inspected, position: Option<usize>) -> Self {
-        let continues = inspected.agent.as_deref().and_then(line_if_stopped);
-        let inspected = Cow::Borrowed(inspected);
-        Self { state, inspected, position, taken: None, bucket: None, continues }
+        let continues =
+            inspected.agent.as_deref().filter(|_| state != OWNED).and_then(line_if_stopped);
+        Self { state, inspected, position, bucket: None, continues }
     }
 
-    /// A name that nobody holds, and whose owner can take it without asking.
-    fn owned(owned: &Owned) -> Self {
-        let mut inspected = Inspected::new(owned.lock.clone());
-        (inspected.agent, inspected.age) = (owned.agent.clone(), owned.age);
-        let (inspected, taken) = (Cow::Owned(inspected), Some(owned.taken));
-        Self { state: "owned", inspected, position: None, taken, bucket: None, continues: None }
+    /// How often the owner of an owned name has taken it without asking.
+    pub(super) fn taken(&self) -> Option<u64> {
+        (self.state == OWNED).then_some(self.inspected.taken)
     }
 
     /// The entries that the arguments ask for, in the order in which they are shown. `with_owned`
@@ -53,9 +51,10 @@ impl<'a> Entry<'a> {
             *position += 1;
             Self::new("pending", inspected, is_whole.then_some(*position))
         }));
-        entries.extend(inspection.owned.iter().filter(|_| with_owned).map(Self::owned));
+        let owned = inspection.owned.iter().filter(|_| with_owned);
+        entries.extend(owned.map(|inspected| Self::new(OWNED, inspected, None)));
         entries.retain(|entry| {
-            let Inspected { lock, age, .. } = &*entry.inspected;
+            let Inspected { lock, age, .. } = entry.inspected;
             let is_named = args.name.as_ref().is_none_or(|name| lock.name == *name);
             is_named && args.longer_than.is_none_or(|time| age.is_some_and(|age| age > time))
         });
@@ -66,7 +65,7 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn told(&self) -> Told {
-        let mut inspected = self.inspected.clone().into_owned();
+        let mut inspected = self.inspected.clone();
         inspected.age = None;
         (self.state, inspected, self.position, self.continues.clone())
     }

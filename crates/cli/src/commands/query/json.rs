@@ -14,7 +14,7 @@ use crate::{json::Object, remedy::Remedy, time::millis};
 
 impl Entry<'_> {
     pub(super) fn json(&self) -> Object {
-        let Inspected { lock, agent, age, fencing_token, .. } = &*self.inspected;
+        let Inspected { lock, agent, age, fencing_token, .. } = self.inspected;
         let object = Object::default().string("state", self.state);
         let object =
             self.bucket.into_iter().fold(object, |object, bucket| object.string("bucket", bucket));
@@ -34,11 +34,11 @@ impl Entry<'_> {
         if let Some(position) = self.position {
             object = object.number("position", position as u64);
         }
-        if let Some(taken) = self.taken {
+        if let Some(taken) = self.taken() {
             object = object.number("taken", taken);
         }
-        if let Some(token) = fencing_token {
-            object = object.fencing_token(*token);
+        if let Some(token) = fencing_token.filter(|_| self.taken().is_none()) {
+            object = object.fencing_token(token);
         }
         object
     }

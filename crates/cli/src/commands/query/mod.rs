@@ -16,7 +16,7 @@ use std::{
 };
 
 use navlock::{
-    Error, Inspected, Inspection, LockInfo, LockManager, Look, LookOptions, Owned,
+    Error, Inspected, Inspection, LockInfo, LockManager, Look, LookOptions,
     blocking::block_on_timeout,
     look::{self, Overview},
 };
@@ -116,21 +116,16 @@ fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
     let mut buckets: BTreeMap<String, Inspection> = BTreeMap::new();
     for (name, queue) in &overview.queues {
         let inspection = buckets.entry(name.bucket.to_string()).or_default();
-        let lock =
-            |entry: &look::Entry| LockInfo::new(name.name.clone(), entry.mode, entry.id.client_id);
         let inspected = |entry: &look::Entry| {
-            let mut inspected = Inspected::new(lock(entry));
+            let lock = LockInfo::new(name.name.clone(), entry.mode, entry.id.client_id);
+            let mut inspected = Inspected::new(lock);
             (inspected.agent, inspected.age) = (overview.info_of(entry), Some(entry.age(now)));
-            inspected.fencing_token = entry.token;
+            (inspected.fencing_token, inspected.taken) = (entry.token, entry.taken);
             inspected
         };
         inspection.held.extend(queue.held.iter().map(inspected));
         inspection.pending.extend(queue.pending.iter().map(inspected));
-        inspection.owned.extend(queue.owned.iter().map(|entry| {
-            let mut owned = Owned::new(lock(entry), entry.taken);
-            (owned.agent, owned.age) = (overview.info_of(entry), Some(entry.age(now)));
-            owned
-        }));
+        inspection.owned.extend(queue.owned.iter().map(inspected));
         // The buckets of the entries that were left out are not known.
         inspection.left_out = overview.left_out;
     }

@@ -80,9 +80,9 @@ impl Entry<'_> {
 
     /// The row of the entry, with the host or without.
     pub(super) fn row(&self, with_host: bool) -> text_table::Row {
-        let Inspected { lock, agent, age, .. } = &*self.inspected;
+        let Inspected { lock, agent, age, .. } = self.inspected;
         let agent = agent.as_deref();
-        let taken = || self.taken.map(|taken| format!("taken {taken} times"));
+        let taken = || self.taken().map(|taken| format!("taken {taken} times"));
         let text = |text: Option<String>| text.filter(|text| !text.is_empty());
         let cells =
             [

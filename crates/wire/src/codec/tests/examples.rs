@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use navlock_core::{
-    AgentInfo, ClientId, Inspected, LockInfo, Lost, Owned, Position,
+    AgentInfo, ClientId, Inspected, LockInfo, Lost, Position,
     look::{Agent, Change, Client, ClientState, Entry, LockId, LockName, Silence},
 };
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
@@ -256,11 +256,6 @@ pub(super) fn report() -> Report {
 
 /// What a daemon says of owned names.
 pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
-    let owned = |mode, age, taken| {
-        let mut owned = Owned::new(lock(mode), taken);
-        owned.age = age;
-        owned
-    };
     vec![
         FromDaemon::Mapped { nonce: 1, epoch: u64::MAX },
         FromDaemon::Granted {
@@ -268,15 +263,6 @@ pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
             token: FencingToken::new(u64::MAX),
             in_slot: true,
         },
-        FromDaemon::Owned {
-            query: 3,
-            agents: vec![(client_id(3), info())],
-            names: vec![
-                owned(Mode::Exclusive, Some(Duration::MAX), 0),
-                owned(Mode::Shared, None, u64::MAX),
-            ],
-        },
-        FromDaemon::Owned { query: 3, agents: Vec::new(), names: Vec::new() },
     ]
 }
 
@@ -320,6 +306,7 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
             agents: vec![(client_id(3), info()), (client_id(4), AgentInfo::default())],
             held: vec![inspected(Some(Duration::MAX), Some(1)), inspected(None, None)],
             pending: vec![inspected(Some(Duration::ZERO), None)],
+            owned: vec![inspected(None, None)],
             left_out: u64::MAX,
             last: false,
         },
@@ -328,6 +315,7 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
             agents: Vec::new(),
             held: Vec::new(),
             pending: Vec::new(),
+            owned: Vec::new(),
             left_out: 0,
             last: true,
         },
@@ -364,6 +352,7 @@ pub(super) fn info() -> AgentInfo {
 fn inspected(age: Option<Duration>, token: Option<u64>) -> InspectionEntry {
     let mut inspected = Inspected::new(lock(Mode::Shared));
     (inspected.age, inspected.fencing_token) = (age, token.map(FencingToken::new));
+    inspected.taken = 7;
     (inspected, token.map(|_| "backup".to_owned()))
 }
 

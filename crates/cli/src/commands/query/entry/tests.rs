@@ -66,7 +66,9 @@ fn names_that_are_owned_are_shown_to_who_wants_to_know_more() {
     let mut inspection = Inspection::new(vec![inspected("b")], Vec::new());
     let client = inspection.held[0].lock.client_id;
     let lock = LockInfo::new("a".try_into().unwrap(), Mode::Shared, client);
-    inspection.owned.push(Owned::new(lock, 7));
+    let mut owned = Inspected::new(lock);
+    owned.taken = 7;
+    inspection.owned.push(owned);
     assert_eq!(Entry::all(&inspection, &QueryArgs::default(), false).len(), 1);
     let all = Entry::all(&inspection, &QueryArgs::default(), true);
     assert_eq!(all.iter().map(|entry| entry.state).collect::<Vec<_>>(), ["owned", "held"]);
