@@ -1,11 +1,6 @@
-//! What daemons answer about locks and about themselves.
+//! What daemons answer about themselves.
 
-use navlock_core::Inspected;
 use serde::{Deserialize, Serialize};
-
-/// One lock, pending request or owned name, without its agent, and what it is for, if its agent does not say
-/// that.
-pub type InspectionEntry = (Inspected, Option<String>);
 
 /// A daemon's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

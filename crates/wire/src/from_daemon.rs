@@ -1,11 +1,11 @@
 //! The messages from the daemon to a client.
 
-use navlock_core::{AgentInfo, ClientId, LockInfo, Position};
+use navlock_core::{Inspected, LockInfo, Position};
 use navlock_engine::{FencingToken, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    entries::{InspectionEntry, Status},
+    entries::Status,
     failure::{Failure, HowLost},
     ids::{Agent, BootTime, Query},
     looking::LookEvent,
@@ -90,14 +90,12 @@ pub enum FromDaemon {
     Inspection {
         /// To which question.
         query: Query,
-        /// The agents that are seen for the first time in this part.
-        agents: Vec<(ClientId, AgentInfo)>,
         /// More held locks.
-        held: Vec<InspectionEntry>,
+        held: Vec<Inspected>,
         /// More pending requests.
-        pending: Vec<InspectionEntry>,
+        pending: Vec<Inspected>,
         /// More names that are owned and that nobody holds.
-        owned: Vec<InspectionEntry>,
+        owned: Vec<Inspected>,
         /// How many locks and requests are left out.
         left_out: u64,
         /// Whether this was the last part.

@@ -56,7 +56,7 @@ mod version;
 
 pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec},
-    entries::{InspectionEntry, Status},
+    entries::Status,
     failure::{Failure, HowLost},
     from_daemon::{FromDaemon, TermBounds},
     ids::{Agent, BootTime, ClientId, ClientKey, Moment, Query, Slot},

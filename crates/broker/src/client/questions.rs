@@ -1,11 +1,9 @@
 //! The client's questions to the daemon, and their answers.
 
-use std::{collections::HashMap, sync::Arc, task::Waker};
+use std::{collections::HashMap, task::Waker};
 
-use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Position,
-};
-use navlock_wire::{FromDaemon, InspectionEntry, Query, Status, ToDaemon};
+use navlock_core::{Error, Inspection, LockManagerSnapshot, Position};
+use navlock_wire::{FromDaemon, Query, Status, ToDaemon};
 
 use crate::convert::failed;
 
@@ -21,7 +19,6 @@ pub(super) struct Question {
     /// The message, which may have to be sent again.
     asked: ToDaemon,
     pub(super) answer: QuestionAnswer,
-    agents: HashMap<ClientId, Arc<AgentInfo>>,
     pub(super) outcome: Option<Result<(), Error>>,
     pub(super) waker: Option<Waker>,
 }
@@ -95,15 +92,12 @@ impl Questions {
                     }
                 }
             }
-            FromDaemon::Inspection { query, agents, held, pending, owned, left_out, last } => {
+            FromDaemon::Inspection { query, held, pending, owned, left_out, last } => {
                 if let Some(question) = self.asked.get_mut(&query) {
-                    let agents = agents.into_iter().map(|(id, info)| (id, Arc::new(info)));
-                    question.agents.extend(agents);
-                    let inspected = |entry| inspected(entry, &question.agents);
                     let inspection = &mut question.answer.inspection;
-                    inspection.held.extend(held.into_iter().map(inspected));
-                    inspection.pending.extend(pending.into_iter().map(inspected));
-                    inspection.owned.extend(owned.into_iter().map(inspected));
+                    inspection.held.extend(held);
+                    inspection.pending.extend(pending);
+                    inspection.owned.extend(owned);
                     inspection.left_out = left_out;
                     if last {
                         question.end(Ok(()), wakers);
@@ -135,8 +129,7 @@ impl Questions {
 
 impl Question {
     fn new(asked: ToDaemon) -> Self {
-        let answer = QuestionAnswer::default();
-        Self { asked, answer, agents: HashMap::new(), outcome: None, waker: None }
+        Self { asked, answer: QuestionAnswer::default(), outcome: None, waker: None }
     }
 
     fn end(&mut self, outcome: Result<(), Error>, wakers: &mut Vec<Waker>) {
@@ -145,15 +138,4 @@ impl Question {
             wakers.extend(self.waker.take());
         }
     }
-}
-
-fn inspected(
-    (mut inspected, why): InspectionEntry,
-    agents: &HashMap<ClientId, Arc<AgentInfo>>,
-) -> Inspected {
-    inspected.agent = agents.get(&inspected.lock.client_id).cloned();
-    if let Some(why) = why {
-        inspected.set_why(&why);
-    }
-    inspected
 }

@@ -1,16 +1,9 @@
 //! Answers that are sent in parts. Each part is made when there is room for it.
 
-use std::{
-    collections::{HashMap, hash_map},
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    vec,
-};
+use std::{future::Future, pin::Pin, sync::Arc, vec};
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position,
-    ResourceName,
+    Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position, ResourceName,
 };
 use navlock_wire::{FromDaemon, Query};
 
@@ -34,86 +27,57 @@ pub(super) enum Answered {
 
 /// An answer on its way.
 pub(super) enum Parts {
-    Snapshot(SnapshotParts),
-    Inspection(InspectionParts),
+    Snapshot(Query, Lists<LockInfo>),
+    /// With the number of entries that are left out.
+    Inspection(Query, Lists<Inspected>, u64),
 }
 
+/// What is held, pending and owned, as far as it was not sent yet.
+pub(super) struct Lists<T>([vec::IntoIter<T>; 3]);
+
 impl Parts {
+    pub(super) fn of_snapshot(query: Query, snapshot: LockManagerSnapshot) -> Self {
+        let LockManagerSnapshot { held, pending, .. } = snapshot;
+        Self::Snapshot(query, Lists([held, pending, Vec::new()].map(Vec::into_iter)))
+    }
+
+    pub(super) fn of_inspection(query: Query, inspection: Inspection) -> Self {
+        let Inspection { held, pending, owned, left_out, .. } = inspection;
+        Self::Inspection(query, Lists([held, pending, owned].map(Vec::into_iter)), left_out)
+    }
+
     /// The next part, and whether it is the last.
     pub(super) fn next_part(&mut self) -> (FromDaemon, bool) {
         match self {
-            Self::Snapshot(parts) => parts.next_part(),
-            Self::Inspection(parts) => parts.next_part(),
+            Self::Snapshot(query, lists) => {
+                let ([held, pending, _], last) = lists.next(|lock| lock.name.as_bytes().len());
+                (FromDaemon::Snapshot { query: *query, held, pending, last }, last)
+            }
+            Self::Inspection(query, lists, left_out) => {
+                let ([held, pending, owned], last) = lists.next(size);
+                let (query, left_out) = (*query, *left_out);
+                (FromDaemon::Inspection { query, held, pending, owned, left_out, last }, last)
+            }
         }
     }
 }
 
-pub(super) struct SnapshotParts {
-    query: Query,
-    held: vec::IntoIter<LockInfo>,
-    pending: vec::IntoIter<LockInfo>,
-}
-
-impl SnapshotParts {
-    pub(super) fn new(query: Query, snapshot: LockManagerSnapshot) -> Self {
-        let LockManagerSnapshot { held, pending, .. } = snapshot;
-        Self { query, held: held.into_iter(), pending: pending.into_iter() }
-    }
-
-    fn next_part(&mut self) -> (FromDaemon, bool) {
+impl<T> Lists<T> {
+    /// As many entries as there is room for in a part, and whether they are the last ones.
+    fn next(&mut self, mut size: impl Fn(&T) -> usize) -> ([Vec<T>; 3], bool) {
         let mut room = PART;
-        let mut size = |lock: &LockInfo| lock.name.as_bytes().len();
-        let held = take(&mut self.held, &mut room, &mut size);
-        let pending = take(&mut self.pending, &mut room, &mut size);
-        let last = self.held.len() + self.pending.len() == 0;
-        (FromDaemon::Snapshot { query: self.query, held, pending, last }, last)
+        let parts = self.0.each_mut().map(|list| take(list, &mut room, &mut size));
+        (parts, self.0.iter().all(|list| list.len() == 0))
     }
 }
 
-pub(super) struct InspectionParts {
-    query: Query,
-    held: vec::IntoIter<Inspected>,
-    pending: vec::IntoIter<Inspected>,
-    owned: vec::IntoIter<Inspected>,
-    left_out: u64,
-    /// The agents that were sent already, each with what it was said to want its locks for.
-    sent: HashMap<ClientId, Arc<AgentInfo>>,
-}
-
-impl InspectionParts {
-    pub(super) fn new(query: Query, inspection: Inspection) -> Self {
-        let Inspection { held, pending, owned, left_out, .. } = inspection;
-        let (held, pending, owned) = (held.into_iter(), pending.into_iter(), owned.into_iter());
-        Self { query, held, pending, owned, left_out, sent: HashMap::new() }
-    }
-
-    fn next_part(&mut self) -> (FromDaemon, bool) {
-        let (mut room, mut agents) = (PART, Vec::new());
-        let (query, sent, left_out) = (self.query, &mut self.sent, self.left_out);
-        let mut size = |Inspected { lock, agent, .. }: &Inspected| {
-            let mut size = lock.name.as_bytes().len();
-            let Some(info) = agent else { return size };
-            if let hash_map::Entry::Vacant(first) = sent.entry(lock.client_id) {
-                first.insert(Arc::clone(info));
-                agents.push((lock.client_id, AgentInfo::clone(info)));
-                let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
-                let texts = [&info.command, &info.user, &info.host, &info.why].into_iter();
-                size += texts.chain(meta).map(String::len).sum::<usize>();
-            }
-            size + info.why.len()
-        };
-        let mut next = |from| take(from, &mut room, &mut size);
-        let parts = [&mut self.held, &mut self.pending, &mut self.owned].map(&mut next);
-        let form = |mut one: Inspected| {
-            // What it is for, if that is not what was sent with its agent.
-            let sent = self.sent.get(&one.lock.client_id).map(|info| &info.why);
-            let why = one.agent.take().map(|info| info.why.clone());
-            (one, why.filter(|why| sent != Some(why)))
-        };
-        let [held, pending, owned] = parts.map(|all| all.into_iter().map(form).collect());
-        let last = self.held.len() + self.pending.len() + self.owned.len() == 0;
-        (FromDaemon::Inspection { query, agents, held, pending, owned, left_out, last }, last)
-    }
+/// About how many bytes the texts of an entry have.
+fn size(Inspected { lock, agent, .. }: &Inspected) -> usize {
+    let texts = agent.iter().flat_map(|info| {
+        let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
+        [&info.command, &info.user, &info.host, &info.why].into_iter().chain(meta)
+    });
+    lock.name.as_bytes().len() + texts.map(String::len).sum::<usize>()
 }
 
 /// Takes entries while there is room. The last one may be longer than the room.

@@ -312,12 +312,11 @@ impl Client {
         self.raw.say(&[inspect]);
         let (all, _) = self.raw.receive_until(|message| match message {
             FromDaemon::Inspection { query: 6, held, owned, last: true, .. } => {
-                Some([held.clone(), owned.clone()])
+                Some((held.clone(), owned.clone()))
             }
             _ => None,
         });
-        let [held, owned] = all.map(|all| all.into_iter().map(|(one, _)| one).collect());
-        (held, owned)
+        all
     }
 
     /// The message by which it claims the lock that it holds in a slot.

@@ -11,7 +11,7 @@ use navlock_wire::{Failure, FromDaemon, Query, ToDaemon};
 
 use super::{
     super::{
-        answers::{Answered, InspectionParts, Parts, QueryFuture, SnapshotParts},
+        answers::{Answered, Parts, QueryFuture},
         delegations::Looks,
         session_ends::End,
     },
@@ -78,13 +78,12 @@ impl Session {
     pub(super) fn take_answer(&mut self, answered: Answered) -> Result<(), End> {
         let (query, error) = match answered {
             Answered::Query(query, Ok(snapshot)) => {
-                self.answers.push(Parts::Snapshot(SnapshotParts::new(query, snapshot)));
+                self.answers.push(Parts::of_snapshot(query, snapshot));
                 return Ok(());
             }
             Answered::Inspect(query, bucket, name, Ok((mut inspection, looks))) => {
                 self.daemon.complete(&mut inspection, &bucket, name.as_ref(), looks.as_ref());
-                let parts = InspectionParts::new(query, inspection);
-                self.answers.push(Parts::Inspection(parts));
+                self.answers.push(Parts::of_inspection(query, inspection));
                 return Ok(());
             }
             Answered::Position(query, bucket, name, Ok((position, looks))) => {

@@ -9,8 +9,8 @@ use navlock_core::{
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
 use crate::{
-    BootTime, Failure, FromDaemon, InspectionEntry, LogState, LookEvent, NotStolen, Report,
-    SessionEnd, Status, TermBounds, ToDaemon,
+    BootTime, Failure, FromDaemon, LogState, LookEvent, NotStolen, Report, SessionEnd, Status,
+    TermBounds, ToDaemon,
 };
 
 pub(super) fn request() -> RequestId {
@@ -268,8 +268,7 @@ pub(super) fn owning_from_daemon() -> Vec<FromDaemon> {
 
 /// What a daemon says of terms, and of itself.
 pub(super) fn terms_and_control_from_daemon() -> Vec<FromDaemon> {
-    let (mut holder, _) = inspected(Some(Duration::from_millis(1500)), Some(u64::MAX));
-    holder.agent = Some(info().into());
+    let holder = inspected(Some(Duration::from_millis(1500)), Some(u64::MAX));
     vec![
         FromDaemon::Welcome {
             version: 1,
@@ -303,7 +302,6 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
     vec![
         FromDaemon::Inspection {
             query: 3,
-            agents: vec![(client_id(3), info()), (client_id(4), AgentInfo::default())],
             held: vec![inspected(Some(Duration::MAX), Some(1)), inspected(None, None)],
             pending: vec![inspected(Some(Duration::ZERO), None)],
             owned: vec![inspected(None, None)],
@@ -312,7 +310,6 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
         },
         FromDaemon::Inspection {
             query: 3,
-            agents: Vec::new(),
             held: Vec::new(),
             pending: Vec::new(),
             owned: Vec::new(),
@@ -349,11 +346,12 @@ pub(super) fn info() -> AgentInfo {
     info
 }
 
-fn inspected(age: Option<Duration>, token: Option<u64>) -> InspectionEntry {
+fn inspected(age: Option<Duration>, token: Option<u64>) -> Inspected {
     let mut inspected = Inspected::new(lock(Mode::Shared));
     (inspected.age, inspected.fencing_token) = (age, token.map(FencingToken::new));
     inspected.taken = 7;
-    (inspected, token.map(|_| "backup".to_owned()))
+    inspected.agent = token.map(|_| info().into());
+    inspected
 }
 
 fn lock_id(agent: u8, serial: u64) -> LockId {
