@@ -1,7 +1,7 @@
 //! Clients, agents, locks and requests, as lookers see them.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -19,7 +19,7 @@ pub struct Client {
     /// The process id; 0 if that is not known.
     pub pid: u32,
     /// When it connected.
-    #[cfg_attr(feature = "serde", serde(skip, default = "Instant::now"))]
+    #[cfg_attr(feature = "serde", serde(skip, default = "unset"))]
     pub since: Instant,
     /// Its state.
     pub state: ClientState,
@@ -55,6 +55,13 @@ impl ClientState {
             Self::Sleeping => "sleeping",
         }
     }
+}
+
+/// The time of what was read, until the reader sets it: the same for all, so that what was read twice is
+/// equal.
+fn unset() -> Instant {
+    static UNSET: OnceLock<Instant> = OnceLock::new();
+    *UNSET.get_or_init(Instant::now)
 }
 
 /// An agent.
@@ -102,10 +109,10 @@ impl Silence {
     }
 }
 
-/// A silence that has just begun, by which the locks end after this time.
+/// A silence by which the locks end this long after it has begun. Its time is not set.
 impl From<Duration> for Silence {
     fn from(left: Duration) -> Self {
-        let since = Instant::now();
+        let since = unset();
         Self { since, ends: since.checked_add(left).unwrap_or(since) }
     }
 }
@@ -127,7 +134,7 @@ pub struct Entry {
     pub mode: Mode,
     /// When the request was made or, for a lock, granted. For an entry that
     /// [is older](Self::is_older), when somebody began to look.
-    #[cfg_attr(feature = "serde", serde(skip, default = "Instant::now"))]
+    #[cfg_attr(feature = "serde", serde(skip, default = "unset"))]
     pub since: Instant,
     /// Whether the entry was there before `since`: in one process, no clock is read while nobody looks.
     /// Such an entry is at least as old as `since` says.
