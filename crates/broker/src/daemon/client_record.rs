@@ -376,8 +376,7 @@ impl ClientRecord {
         &mut self,
         name: Option<&ResourceName>,
     ) -> impl Iterator<Item = ShownOf<'_>> + use<'_> {
-        let ids = self.requests.ids(name);
-        let this = &*self;
+        let (ids, this) = (self.requests.ids(name), &*self);
         ids.into_iter().filter_map(|id| {
             let shown = this.requests.of(id)?;
             let OpenAgent { of, info, .. } = this.agents.get(&shown.agent)?;

@@ -41,10 +41,10 @@ impl Requests {
         let Some(name) = name else { return entries.keys().copied().collect() };
         let names = by_name.names.get_or_insert_with(|| {
             by_name.room = 2 * entries.len() + 64;
-            let mut names = HashMap::<_, Vec<_>, _>::default();
-            let named = entries.iter().filter_map(|(id, entry)| Some((id, entry.name()?)));
-            named.for_each(|(id, name)| names.entry(name.clone()).or_default().push(*id));
-            names
+            let mut table = HashMap::<_, Vec<_>, _>::default();
+            let all = entries.iter().filter_map(|(id, entry)| Some((id, entry.name()?)));
+            all.for_each(|(id, name)| table.entry(name.clone()).or_default().push(*id));
+            table
         });
         let Some(ids) = names.get_mut(name) else { return Vec::new() };
         ids.retain(|id| entries.contains_key(id));
