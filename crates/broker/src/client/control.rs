@@ -10,16 +10,17 @@ use std::{
     time::Duration,
 };
 
-use bytes::BytesMut;
 use navlock_platform::{
     peer,
     process::{Handle, Signal, has_open},
     socket::Stream,
 };
-use navlock_wire::{ClientCodec, FromDaemon, Status, ToDaemon};
-use tokio_util::codec::Decoder;
+use navlock_wire::{FromDaemon, Status, ToDaemon};
 
-use super::handshake::{self, check_peer};
+use super::{
+    handshake::{check_peer, shake_hands},
+    message_stream::MessageStream,
+};
 use crate::{
     Place, Report,
     connect_error::{ConnectError, Reason},
@@ -38,8 +39,7 @@ const END: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Control {
     place: Place,
-    socket: Stream,
-    heard: BytesMut,
+    stream: MessageStream,
     process: Option<Handle>,
 }
 
@@ -75,7 +75,11 @@ impl Control {
     ///
     /// Why there is no connection; [`Reason::NotRunning`] if there is no daemon.
     pub fn connect(place: &Place) -> Result<Self, ConnectError> {
-        open(place).map_err(|reason| failed(place, reason))?.greet()
+        let connect = || {
+            let (socket, process) = open(place)?;
+            Ok(Self { place: place.clone(), stream: greet(socket)?, process })
+        };
+        connect().map_err(|reason| failed(place, reason))
     }
 
     /// The daemon's status. Blocks.
@@ -88,7 +92,7 @@ impl Control {
     }
 
     fn ask_status(&mut self) -> Result<Status, Reason> {
-        self.say(&ToDaemon::Status { query: 0 })?;
+        self.stream.say(&ToDaemon::Status { query: 0 })?;
         self.read_until(|message| match message {
             FromDaemon::Status { status, .. } => Some(status),
             _ => None,
@@ -117,7 +121,7 @@ impl Control {
     }
 
     fn ask_report(&mut self) -> Result<Report, Reason> {
-        self.say(&ToDaemon::Report { query: 1 })?;
+        self.stream.say(&ToDaemon::Report { query: 1 })?;
         let report = self.read_until(|message| match message {
             FromDaemon::Report { report, .. } => Some(report),
             _ => None,
@@ -146,7 +150,7 @@ impl Control {
     }
 
     fn say_log(&mut self, filter: &str) -> Result<Result<String, String>, Reason> {
-        self.say(&ToDaemon::Log { query: 2, filter: filter.to_owned() })?;
+        self.stream.say(&ToDaemon::Log { query: 2, filter: filter.to_owned() })?;
         self.read_until(|message| match message {
             FromDaemon::Logs { outcome, .. } => Some(outcome),
             _ => None,
@@ -156,7 +160,7 @@ impl Control {
     /// Ends the daemon.
     fn end(mut self) -> Result<Stopped, Reason> {
         let status = self.ask_status().ok();
-        self.say(&ToDaemon::Stop)?;
+        self.stream.say(&ToDaemon::Stop)?;
         let stopping =
             self.read_until(|message| matches!(message, FromDaemon::Stopping).then_some(()));
         match stopping {
@@ -165,9 +169,9 @@ impl Control {
         }
         // The connection ends with the daemon. If the daemon's process is known, we wait for the end
         // of the process as well.
-        let _ = self.socket.set_read_timeout(Some(END));
+        let _ = self.stream.socket.set_read_timeout(Some(END));
         let closed = !matches!(
-            self.socket.read(&mut [0]),
+            self.stream.socket.read(&mut [0]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
         );
         let pid = status.as_ref().map(|status| status.pid);
@@ -177,50 +181,11 @@ impl Control {
         if has_ended { Ok(stopped) } else { Err(Reason::Hangs(pid)) }
     }
 
-    fn greet(mut self) -> Result<Self, ConnectError> {
-        self.shake_hands().map_err(|reason| failed(&self.place, reason))?;
-        Ok(self)
-    }
-
-    fn shake_hands(&mut self) -> Result<(), Reason> {
-        let deadline = Deadline::after(ANSWER);
-        let mut codec = ClientCodec::default();
-        let (socket, heard) = (&mut self.socket, &mut self.heard);
-        handshake::shake_hands(socket, &mut codec, heard, deadline)?;
-        let _ = self.socket.set_read_timeout(Some(ANSWER));
-        Ok(())
-    }
-
-    fn say(&mut self, message: &ToDaemon) -> Result<(), Reason> {
-        handshake::say(&self.socket, message, ANSWER)
-    }
-
     /// Reads messages until one is `wanted`.
     fn read_until<T>(&mut self, wanted: impl Fn(FromDaemon) -> Option<T>) -> Result<T, Reason> {
-        let mut bytes = [0; 4096];
         loop {
-            let heard = ClientCodec::default().decode(&mut self.heard);
-            match heard.map_err(|error| Reason::NotNavlock(Some(error)))? {
-                Some(FromDaemon::Refused { reason }) => return Err(Reason::Refused(reason)),
-                Some(message) => {
-                    if let Some(wanted) = wanted(message) {
-                        return Ok(wanted);
-                    }
-                    continue;
-                }
-                None => {}
-            }
-            match self.socket.read(&mut bytes) {
-                Ok(0) => return Err(Reason::Vanished),
-                Ok(length) => self.heard.extend_from_slice(&bytes[..length]),
-                Err(error) => match error.kind() {
-                    ErrorKind::Interrupted => {}
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                        return Err(Reason::Silent(ANSWER));
-                    }
-                    ErrorKind::ConnectionReset => return Err(Reason::Vanished),
-                    _ => return Err(Reason::Io("waiting for its answer", error.into())),
-                },
+            if let Some(wanted) = wanted(self.stream.receive()?) {
+                return Ok(wanted);
             }
         }
     }
@@ -248,16 +213,16 @@ impl Control {
 ///
 /// If the place cannot be used, or the daemon does not end.
 pub fn stop(place: &Place) -> Result<Option<Stopped>, ConnectError> {
-    let mut control = match open(place) {
-        Ok(control) => control,
+    let (socket, process) = match open(place) {
+        Ok(found) => found,
         Err(Reason::NotRunning) => return Ok(None),
         Err(reason) => return Err(failed(place, reason)),
     };
-    let stopped = match control.shake_hands() {
-        Ok(()) => control.end(),
+    let stopped = match greet(socket) {
+        Ok(stream) => Control { place: place.clone(), stream, process }.end(),
         Err(Reason::Vanished) => Ok(Stopped { status: None, signalled: false }),
         Err(Reason::Silent(_) | Reason::Refused(_)) => {
-            let process = control.process.filter(|process| has_lock_of(process, place));
+            let process = process.filter(|process| has_lock_of(process, place));
             signal(process).map(|()| Stopped { status: None, signalled: true })
         }
         Err(reason) => Err(reason),
@@ -269,13 +234,19 @@ fn failed(place: &Place, reason: Reason) -> ConnectError {
     ConnectError { socket: place.socket().to_owned(), reason }
 }
 
-/// Connects to the daemon, if the process at the other end may be trusted.
-fn open(place: &Place) -> Result<Control, Reason> {
+/// Connects to the daemon, if the process at the other end may be trusted. Returns that process, if it is
+/// known.
+fn open(place: &Place) -> Result<(Stream, Option<Handle>), Reason> {
     let socket = connect_to_running(place, Deadline::after(ANSWER))?;
     check_peer(&socket)?;
     let process = peer::listener(&socket);
-    let place = place.clone();
-    Ok(Control { place, socket, heard: BytesMut::new(), process })
+    Ok((socket, process))
+}
+
+fn greet(socket: Stream) -> Result<MessageStream, Reason> {
+    let (mut stream, _) = shake_hands(socket, Deadline::after(ANSWER))?;
+    stream.set_patience(ANSWER)?;
+    Ok(stream)
 }
 
 /// Ends a process, and waits until it has ended. Signals it twice, because a process may take the

@@ -1,7 +1,7 @@
 //! Looking at all that a broker's clients hold and wait for.
 
 use std::{
-    io::{ErrorKind, Read},
+    io::ErrorKind,
     sync::{
         Arc,
         mpsc::{self, Receiver, RecvTimeoutError},
@@ -10,20 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
 use navlock_core::{
     Error,
     host::Looking,
     look::{LookOptions, News, Overview},
 };
-use navlock_platform::{
-    socket::Stream,
-    wait::{self, BorrowedSource, Interest, Source},
-};
-use navlock_wire::{ClientCodec, FromDaemon, ToDaemon};
-use tokio_util::codec::Decoder;
+use navlock_platform::wait::{self, BorrowedSource, Interest, Source};
+use navlock_wire::{FromDaemon, ToDaemon};
 
-use super::handshake::{self, check_peer};
+use super::{
+    handshake::{check_peer, shake_hands},
+    message_stream::MessageStream,
+};
 use crate::{
     Place,
     client_files::ClientFiles,
@@ -76,7 +74,7 @@ const LONGEST_RECOVERY: Duration = RECOVERY_TIME.saturating_mul(3);
 pub struct Look {
     place: Place,
     options: LookOptions,
-    wire: Option<Connection>,
+    wire: Option<MessageStream>,
     overview: Overview,
     /// The picture that is being received, and how many events were missed before it.
     anew: Option<(Overview, u64)>,
@@ -91,13 +89,7 @@ pub struct Look {
     /// Whether the broker has said that it is taking over from another one.
     is_recovering: bool,
     /// Receives the next connection, if a thread is making one.
-    connecting: Option<Receiver<Result<Connection, Reason>>>,
-}
-
-#[derive(Debug)]
-struct Connection {
-    socket: Stream,
-    heard: BytesMut,
+    connecting: Option<Receiver<Result<MessageStream, Reason>>>,
 }
 
 impl Look {
@@ -196,15 +188,15 @@ impl Look {
 
     fn step(&mut self, deadline: Option<Instant>) -> Result<Step, Reason> {
         let Some(wire) = &mut self.wire else { return self.connect(deadline) };
-        let heard = ClientCodec::default().decode(&mut wire.heard);
-        match heard.map_err(|error| Reason::NotNavlock(Some(error)))? {
+        match wire.next_heard()? {
             Some(message) => self.handle_message(message),
-            None if !wire.is_readable(deadline) => Ok(Step::Late),
+            None if !is_readable(wire, deadline) => Ok(Step::Late),
             None => {
                 match wire.read() {
-                    Ok(true) => {}
                     // The next connection begins with a new picture.
-                    Ok(false) => (self.wire, self.anew) = (None, None),
+                    Err(Reason::Vanished) => (self.wire, self.anew) = (None, None),
+                    // Somebody was told that there is something, and there was not.
+                    Ok(()) | Err(Reason::Silent(_)) => {}
                     Err(reason) => return Err(reason),
                 }
                 Ok(Step::More)
@@ -236,7 +228,6 @@ impl Look {
                 self.is_recovering = true;
                 Ok(Step::More)
             }
-            FromDaemon::Refused { reason } => Err(Reason::Refused(reason)),
             _ => Err(Reason::NotNavlock(None)),
         }
     }
@@ -272,10 +263,10 @@ impl Look {
     /// A new connection, or why there is none. `None` if neither is known at the deadline. The try goes on
     /// in its thread, so even a caller with short timeouts is connected in the end, or learns why it is
     /// not.
-    fn connected(&mut self, deadline: Option<Instant>) -> Option<Result<Connection, Reason>> {
+    fn connected(&mut self, deadline: Option<Instant>) -> Option<Result<MessageStream, Reason>> {
         // FAST: if there is no socket, no thread is needed.
         if self.connecting.is_none() && !self.place.socket().exists() {
-            return Some(Connection::connect(&self.place, &self.options));
+            return Some(begin(&self.place, &self.options));
         }
         let begun = self.connecting.take().or_else(|| {
             // FAST: if the caller has as much time as the try may take, no thread is needed.
@@ -284,11 +275,11 @@ impl Look {
             let (connected, connection) = mpsc::sync_channel(1);
             let thread = thread::Builder::new().name("navlock-look".to_owned());
             // If the look has ended, nobody receives this.
-            let connect = move || _ = connected.send(Connection::connect(&place, &options));
+            let connect = move || _ = connected.send(begin(&place, &options));
             thread.spawn(connect).ok().map(|_| connection)
         });
         let Some(connection) = begun else {
-            return Some(Connection::connect(&self.place, &self.options));
+            return Some(begin(&self.place, &self.options));
         };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         match connection.recv_timeout(left.unwrap_or(2 * ANSWER)) {
@@ -326,47 +317,27 @@ enum Step {
     More,
 }
 
-impl Connection {
-    fn connect(place: &Place, options: &LookOptions) -> Result<Self, Reason> {
-        let deadline = Deadline::after(ANSWER);
-        let mut socket = connect_to_running(place, deadline)?;
-        check_peer(&socket)?;
-        let (mut codec, mut heard) = (ClientCodec::default(), BytesMut::new());
-        handshake::shake_hands(&mut socket, &mut codec, &mut heard, deadline)?;
-        let LookOptions { bucket, name, once, .. } = options.clone();
-        handshake::say(&socket, &ToDaemon::Look { bucket, name, follow: !once }, ANSWER)?;
-        socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
-        Ok(Self { socket, heard })
-    }
+/// Connects, and begins to look.
+fn begin(place: &Place, options: &LookOptions) -> Result<MessageStream, Reason> {
+    let deadline = Deadline::after(ANSWER);
+    let socket = connect_to_running(place, deadline)?;
+    check_peer(&socket)?;
+    let (wire, _) = shake_hands(socket, deadline)?;
+    let LookOptions { bucket, name, once, .. } = options.clone();
+    wire.say(&ToDaemon::Look { bucket, name, follow: !once })?;
+    wire.socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;
+    Ok(wire)
+}
 
-    /// Waits until there is something to read, or the deadline has passed. Returns whether there
-    /// is.
-    fn is_readable(&self, deadline: Option<Instant>) -> bool {
-        loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            match wait::wait([(self.socket.source(), Interest::READ)], left) {
-                Ok([ready]) => return ready.any(),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The read will tell what is wrong.
-                Err(_) => return true,
-            }
-        }
-    }
-
-    /// Reads what there is. Returns whether the connection goes on.
-    fn read(&mut self) -> Result<bool, Reason> {
-        let mut bytes = [0; 16 << 10];
-        match self.socket.read(&mut bytes) {
-            Ok(0) => Ok(false),
-            Ok(length) => {
-                self.heard.extend_from_slice(&bytes[..length]);
-                Ok(true)
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(true),
-                ErrorKind::ConnectionReset => Ok(false),
-                _ => Err(Reason::Io("looking", error.into())),
-            },
+/// Waits until there is something to read, or the deadline has passed. Returns whether there is.
+fn is_readable(wire: &MessageStream, deadline: Option<Instant>) -> bool {
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match wait::wait([(wire.socket.source(), Interest::READ)], left) {
+            Ok([ready]) => return ready.any(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // The read will tell what is wrong.
+            Err(_) => return true,
         }
     }
 }

@@ -34,6 +34,7 @@ mod handshake;
 mod lifeline;
 mod look;
 mod maintainer;
+mod message_stream;
 mod owned;
 mod query;
 mod questions;

@@ -24,7 +24,6 @@ const READ_SIZE: usize = 16 << 10;
 /// The reading end of a connection.
 pub(super) struct Reader {
     socket: Arc<Stream>,
-    codec: ClientCodec,
     heard: BytesMut,
     /// FAST: mostly only a little is read, and memory that was never written to costs nothing.
     buffer: Vec<u8>,
@@ -51,22 +50,12 @@ pub(super) enum End {
 
 impl Reader {
     /// The reader of a socket that does not block, with what was read from it before.
-    pub(super) fn new(socket: Stream, codec: ClientCodec, heard: BytesMut) -> Self {
+    pub(super) fn new(socket: Stream, heard: BytesMut) -> Self {
         let buffer = Vec::with_capacity(READ_SIZE);
         let fresh = !heard.is_empty();
         let (socket, watch, unusable) = (Arc::new(socket), None, None);
         let asked_to_register = false;
-        Self {
-            socket,
-            codec,
-            heard,
-            buffer,
-            fresh,
-            ends: false,
-            watch,
-            unusable,
-            asked_to_register,
-        }
+        Self { socket, heard, buffer, fresh, ends: false, watch, unusable, asked_to_register }
     }
 
     /// Waits until there is something to read, somebody writes to the wake pipe, or the deadline has passed.
@@ -117,7 +106,7 @@ impl Reader {
             },
         }
         loop {
-            match self.codec.decode(&mut self.heard) {
+            match ClientCodec::default().decode(&mut self.heard) {
                 Ok(Some(FromDaemon::Register)) => self.asked_to_register = true,
                 Ok(Some(FromDaemon::Refused { reason })) => {
                     self.unusable =
@@ -241,7 +230,7 @@ mod tests {
         let (mut daemon, ours) = Stream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let wake_end = WakePipe::new().unwrap();
-        let mut reader = Reader::new(ours, ClientCodec::default(), BytesMut::new());
+        let mut reader = Reader::new(ours, BytesMut::new());
         // The kernel is asked once before there is anything to read.
         reader.wait(wake_end.end(), Some(Instant::now()));
         let mut bytes = BytesMut::new();

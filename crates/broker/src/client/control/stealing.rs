@@ -50,7 +50,7 @@ impl Control {
         from: &[(LockId, FencingToken)],
         info: &AgentInfo,
     ) -> Result<Result<usize, NotStolen>, Reason> {
-        self.say(&ToDaemon::Steal {
+        self.stream.say(&ToDaemon::Steal {
             query: 3,
             bucket: bucket.as_ref().to_owned(),
             name: name.clone(),
