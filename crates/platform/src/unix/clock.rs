@@ -66,7 +66,7 @@ mod apple {
     }
 }
 
-/// Time namespaces, as of time_namespaces(7).
+/// Time namespaces, as of `time_namespaces(7)`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod namespace {
     use std::{
