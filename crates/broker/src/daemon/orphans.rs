@@ -195,7 +195,9 @@ impl Daemon {
         let left = orphans.filter(|(_, one)| holds(&one.client) && one.has_ended(files));
         let left: Vec<_> = left.map(|(number, _)| *number).collect();
         drop(clients);
-        left.into_iter().for_each(|number| self.end_orphan(number));
+        for number in left {
+            self.end_orphan(number);
+        }
     }
 
     /// Ends an orphan: the processes that had inherited its locks have ended, or the last of the

@@ -236,7 +236,9 @@ impl Session {
         settle_for(self.daemon.delegations(), client, agent, &name, kind);
         if self.daemon.orphans() > 0 {
             let bucket = lock(client).bucket(agent).cloned();
-            bucket.iter().for_each(|bucket| self.daemon.end_left_orphans(bucket, &name));
+            if let Some(bucket) = bucket {
+                self.daemon.end_left_orphans(&bucket, &name);
+            }
         }
         let outcome = lock(client).request(agent, request, name, kind, slot)?;
         let Some(outcome) = outcome else { return Ok(()) };

@@ -246,7 +246,7 @@ impl State {
     fn act(&mut self) {
         self.act_on_messages();
         while let Some((key, question)) = self.questions.pop_front() {
-            self.answer_question(key, question);
+            self.answer_question(key, &question);
         }
     }
 
@@ -257,7 +257,9 @@ impl State {
             let frames = mem::take(&mut self.frames).into_iter();
             let (theirs, others): (Vec<_>, _) = frames.partition(|frame| frame.key == key);
             self.frames = others;
-            theirs.into_iter().for_each(|frame| self.act_on(frame));
+            for frame in theirs {
+                self.act_on(frame);
+            }
             self.finish(key, end);
         }
         self.frames.sort_by_key(|frame| frame.at);
@@ -297,17 +299,17 @@ impl State {
 
     /// Answers a question as of this moment: it sees everything that was done before it by those of whom it sees
     /// anything.
-    fn answer_question(&mut self, key: usize, question: ToDaemon) {
+    fn answer_question(&mut self, key: usize, question: &ToDaemon) {
         for tries in 0.. {
             // A client that owns names goes on without a message. If its map says the same before and after all
             // messages of a time were read, then the map says what was so at that time.
-            let words = self.daemon.words_for(&question).filter(|_| tries < TRIES);
+            let words = self.daemon.words_for(question).filter(|_| tries < TRIES);
             if words.is_some() {
                 self.read();
                 self.act_on_messages();
             }
             let Some(connection) = self.connections.get_mut(key) else { return };
-            let is_answered = caught(|| connection.session.ask(&question, words));
+            let is_answered = caught(|| connection.session.ask(question, words));
             self.wanted.want(key);
             match is_answered {
                 Ok(true) => return,

@@ -62,17 +62,7 @@ impl Connection {
         let ahead = clock::ahead(process.as_ref().map_or(0, Process::number));
         let times = Times::new(ahead);
         let (awaits_room, watches_room, has_died) = (false, false, false);
-        Self {
-            session,
-            process,
-            stream,
-            heard,
-            waker,
-            times,
-            awaits_room,
-            watches_room,
-            has_died,
-        }
+        Self { session, process, stream, heard, waker, times, awaits_room, watches_room, has_died }
     }
 
     /// Notes that the client's process has ended. A child of that process may keep the connection open for
