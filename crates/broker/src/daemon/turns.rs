@@ -26,7 +26,7 @@ mod times;
 mod wanted;
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     future::poll_fn,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -59,6 +59,9 @@ const READ_SIZE: usize = 16 << 10;
 
 /// After how many turns other tasks have theirs.
 const TURNS: usize = 8;
+
+/// How many questions are answered in one turn. Those who lock wait for as many.
+const QUESTIONS: usize = 64;
 
 /// After how many messages clients are told what there is, even if the turn has more.
 const ANSWER_AFTER: usize = 64;
@@ -205,7 +208,10 @@ impl State {
 
     /// Whether there is something to do that nothing more has to come for.
     fn is_left(&self) -> bool {
-        !self.frames.is_empty() || !self.unread.is_empty() || !self.wanted.is_empty()
+        !self.frames.is_empty()
+            || !self.unread.is_empty()
+            || !self.questions.is_empty()
+            || !self.wanted.is_empty()
     }
 
     /// One turn.
@@ -245,7 +251,8 @@ impl State {
     /// Acts on what was read.
     fn act(&mut self) {
         self.act_on_messages();
-        while let Some((key, question)) = self.questions.pop_front() {
+        for _ in 0..QUESTIONS {
+            let Some((key, question)) = self.questions.pop_front() else { return };
             self.answer_question(key, &question);
         }
     }
@@ -265,22 +272,34 @@ impl State {
         self.frames.sort_by_key(|frame| frame.at);
         let due = self.frames.partition_point(|frame| frame.at <= self.now);
         let later = self.frames.split_off(due);
-        let due = mem::replace(&mut self.frames, later);
-        let mut frames = due.into_iter();
-        let mut count = 0;
-        while let Some(frame) = frames.next() {
-            // A question sees what its own client has done before, and nothing of what comes after it.
-            let is_last = || frames.as_slice().iter().all(|later| later.key != frame.key);
-            if is_question(&frame.message) && is_last() {
-                self.questions.push_back((frame.key, frame.message));
-                continue;
-            }
+        let mut due = mem::replace(&mut self.frames, later);
+        if due.iter().any(|frame| is_question(&frame.message)) {
+            due = self.take_questions(due);
+        }
+        for (count, frame) in due.into_iter().enumerate() {
             self.act_on(frame);
-            count += 1;
-            if count % ANSWER_AFTER == 0 {
+            if (count + 1) % ANSWER_AFTER == 0 {
                 self.answer();
             }
         }
+    }
+
+    /// Takes out the questions that are answered last. A question after which its client has sent something else sees
+    /// nothing of that: it is answered in its place.
+    fn take_questions(&mut self, frames: Vec<Frame>) -> Vec<Frame> {
+        let (mut go_on, mut last, mut others) = (HashSet::new(), Vec::new(), Vec::new());
+        for frame in frames.into_iter().rev() {
+            if !is_question(&frame.message) {
+                go_on.insert(frame.key);
+            } else if !go_on.contains(&frame.key) {
+                last.push((frame.key, frame.message));
+                continue;
+            }
+            others.push(frame);
+        }
+        self.questions.extend(last.into_iter().rev());
+        others.reverse();
+        others
     }
 
     /// Acts on one message.
@@ -336,6 +355,7 @@ impl State {
         let Some(connection) = self.connections.try_remove(key) else { return };
         self.frames.retain(|frame| frame.key != key);
         self.unread.retain(|unread| unread / 2 != key);
+        self.questions.retain(|(asker, _)| *asker != key);
         connection.leave(&self.readiness, socket_key(key), process_key(key));
         connection.end(&self.daemon, end);
     }

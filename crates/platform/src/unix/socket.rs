@@ -9,7 +9,7 @@ use std::{
 
 use rustix::{
     buffer::spare_capacity,
-    net::{SendFlags, Shutdown, SocketAddrUnix},
+    net::{SendFlags, SocketAddrUnix},
 };
 
 use crate::descriptor::Descriptor;
@@ -133,12 +133,6 @@ pub fn send(socket: &Stream, bytes: &[u8]) -> io::Result<usize> {
 /// As of read(2).
 pub fn read_into_spare(socket: &Stream, into: &mut Vec<u8>) -> io::Result<usize> {
     Ok(rustix::io::read(socket, spare_capacity(into))?)
-}
-
-/// Ends a connection, at both ends.
-pub fn shut_down(socket: &AsyncStream) {
-    // It may have ended before.
-    let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
 /// The same end of a connection, for another runtime or none. It does not block, and neither does the other.

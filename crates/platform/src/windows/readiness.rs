@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    socket::{AsyncStream, shut_down},
+    socket::AsyncStream,
     wait::Source,
     windows::system::{Awaited, is_signalled},
 };
@@ -154,7 +154,7 @@ impl Member {
 
     /// Ends the connection, at both ends. What was sent before can still be read.
     pub fn shut_down(&self) {
-        shut_down(&self.0);
+        self.0.shut_down();
     }
 }
 

@@ -24,7 +24,7 @@ pub use self::stream::{of_output, talking};
 pub use self::{
     listener::{Address, Listener},
     name::{MAX_PATH, fits, is_at},
-    runtime::{AsyncListener, AsyncStream, another, shut_down},
+    runtime::{AsyncListener, AsyncStream, another},
     stream::{Stream, connect, hearing},
 };
 

@@ -66,6 +66,11 @@ impl AsyncStream {
         self.stream.pipe()
     }
 
+    /// Ends the connection, at both ends.
+    pub(crate) fn shut_down(&self) {
+        self.pipe().shut_down();
+    }
+
     /// Reads what is there.
     ///
     /// # Errors
@@ -233,11 +238,6 @@ impl AsyncListener {
         self.0.wake_when_somebody_comes(context)?;
         Poll::Pending
     }
-}
-
-/// Ends a connection, at both ends.
-pub fn shut_down(socket: &AsyncStream) {
-    socket.pipe().shut_down();
 }
 
 /// The same end of a connection, for another runtime or none. It does not block, and neither does the other.
