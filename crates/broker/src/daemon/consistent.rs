@@ -27,12 +27,14 @@ pub(super) const TRIES: usize = 3;
 impl Daemon {
     /// The words that this question is about, unless there are none.
     pub(super) fn words_for(&self, question: &ToDaemon) -> Option<Looks> {
-        match question {
-            ToDaemon::Query { bucket, .. } => self.words(bucket, None),
-            ToDaemon::Inspect { bucket, name, .. } => self.words(bucket, name.as_ref()),
-            ToDaemon::Position { bucket, name, .. } => self.words(bucket, Some(name)),
-            _ => None,
-        }
+        let (bucket, name) = match question {
+            ToDaemon::Query { bucket, .. } => (bucket, None),
+            ToDaemon::Inspect { bucket, name, .. } => (bucket, name.as_ref()),
+            ToDaemon::Position { bucket, name, .. } => (bucket, Some(name)),
+            _ => return None,
+        };
+        self.end_left_orphans(bucket, name);
+        self.words(bucket, name)
     }
 
     fn words(&self, bucket: &str, name: Option<&ResourceName>) -> Option<Looks> {

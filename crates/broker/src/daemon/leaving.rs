@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 use super::{
     process::{END, Process},
@@ -15,7 +15,14 @@ use super::{
 
 /// What is done once processes have ended.
 #[derive(Default)]
-pub(super) struct Leaving(Mutex<Vec<Left>>);
+pub(super) struct Leaving(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    left: Vec<Left>,
+    /// Whether nothing is waited for any more.
+    is_over: bool,
+}
 
 struct Left {
     processes: Vec<Process>,
@@ -25,15 +32,20 @@ struct Left {
 }
 
 impl Leaving {
-    fn left(&self) -> MutexGuard<'_, Vec<Left>> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // A poisoned mutex may be used: nothing panics while it is locked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what is to be done.
+    /// Does at once what is to be done, from now on too.
     pub(super) fn end(&self) {
-        let left = mem::take(&mut *self.left());
-        drop(left);
+        let mut state = self.state();
+        state.is_over = true;
+        let left = mem::take(&mut state.left);
+        drop(state);
+        for left in left {
+            (left.act)();
+        }
     }
 }
 
@@ -44,11 +56,17 @@ impl Daemon {
         processes: Vec<Process>,
         act: impl FnOnce() + Send + 'static,
     ) {
-        let (until, act) = (Instant::now() + END, Box::new(act));
+        let mut state = self.leaving().state();
+        // Without a runtime nothing can be waited for.
+        let Some(runtime) = Handle::try_current().ok().filter(|_| !state.is_over) else {
+            drop(state);
+            return act();
+        };
+        let (waits, until) = (processes.clone(), Instant::now() + END);
+        state.left.push(Left { processes, until, act: Box::new(act) });
+        drop(state);
         let daemon = Arc::downgrade(self);
-        let waits = processes.clone();
-        self.leaving().left().push(Left { processes, until, act });
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             for process in waits {
                 process.until_ended().await;
             }
@@ -60,16 +78,20 @@ impl Daemon {
 
     /// Does what is to be done as far as the processes have ended.
     pub(super) fn let_go(&self) {
-        let has_ended = |left: &Left| {
-            left.processes.iter().all(Process::has_ended) || left.until <= Instant::now()
+        let waits = |left: &Left| {
+            left.until > Instant::now() && !left.processes.iter().all(Process::has_ended)
         };
-        loop {
-            let mut left = self.leaving().left();
-            let Some(at) = left.iter().position(has_ended) else { return };
-            let Left { act, .. } = left.remove(at);
-            // What is done may lead to more of this.
-            drop(left);
-            act();
+        let mut state = self.leaving().state();
+        if state.left.is_empty() {
+            return;
+        }
+        let (waiting, ended) = mem::take(&mut state.left).into_iter().partition(waits);
+        state.left = waiting;
+        // What is done may lead to more of this.
+        drop(state);
+        let ended: Vec<Left> = ended;
+        for left in ended {
+            (left.act)();
         }
     }
 }

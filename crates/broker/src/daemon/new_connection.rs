@@ -104,13 +104,15 @@ impl NewConnection {
                     FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {
-                    self.daemon.turns().catch_up();
+                    self.daemon.turns().catch_up().await;
                     let steal = Steal { bucket, name, from, info };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
+                    // The victims are told first.
+                    self.daemon.turns().catch_up().await;
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } => {
-                    self.daemon.turns().catch_up();
+                    self.daemon.turns().catch_up().await;
                     // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;

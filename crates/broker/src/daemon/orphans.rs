@@ -181,11 +181,12 @@ impl Daemon {
         if waiting.is_ok() { Watch::Thread } else { Watch::ToStart }
     }
 
-    /// Ends the orphans that hold this name and are left by those for whom they are kept. The thread that waits
+    /// Ends the orphans that hold this name, or any, and are left by those for whom they are kept. The thread that waits
     /// for the file's lock may not have run yet.
-    pub(super) fn end_left_orphans(&self, bucket: &str, name: &ResourceName) {
-        let Some(files) = self.files() else { return };
+    pub(super) fn end_left_orphans(&self, bucket: &str, name: Option<&ResourceName>) {
+        let Some(files) = self.files().filter(|_| self.orphans() > 0) else { return };
         let holds = |client: &SharedClient| {
+            let Some(name) = name else { return true };
             let mut held = Vec::new();
             lock(client).held(bucket, name, &mut held);
             !held.is_empty()

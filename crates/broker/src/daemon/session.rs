@@ -8,6 +8,7 @@ mod messages;
 mod queries;
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -48,8 +49,13 @@ pub(super) struct Session {
     /// What the client was told of its terms; `None` if locks do not end by themselves.
     terms: Option<ToldTerms>,
     queries: FuturesUnordered<QueryFuture>,
-    /// Answers that are being sent in parts.
-    answers: Vec<Parts>,
+    /// Questions that are not answered yet.
+    questions: VecDeque<ToDaemon>,
+    /// How many questions were answered, and whether the turns know that this session asks.
+    answered: u64,
+    is_listed: bool,
+    /// An answer that is being sent in parts.
+    answer: Option<Parts>,
     /// What is to be sent.
     outgoing: BytesMut,
     /// Whether nothing can be sent any more, or nobody would read it. A client that was killed may
@@ -64,9 +70,18 @@ pub(super) type Stream = Framed<AsyncStream, DaemonCodec>;
 impl Session {
     pub(super) fn new(connected: ConnectedClient, daemon: Arc<Daemon>) -> Self {
         let terms = daemon.user_agent().is_leased().then(|| ToldTerms::new(connected.leases()));
-        let (queries, answers) = (FuturesUnordered::new(), Vec::new());
-        let outgoing = BytesMut::new();
-        Self { connected, daemon, terms, queries, answers, outgoing, is_mute: false }
+        Self {
+            connected,
+            daemon,
+            terms,
+            queries: FuturesUnordered::new(),
+            questions: VecDeque::new(),
+            answered: 0,
+            is_listed: false,
+            answer: None,
+            outgoing: BytesMut::new(),
+            is_mute: false,
+        }
     }
 
     /// The client with its locks, whose session has ended.
@@ -88,7 +103,7 @@ impl Session {
             }
         }
         // FAST: to poll an empty set takes time as well.
-        while !self.queries.is_empty() {
+        while !self.queries.is_empty() && self.answer.is_none() {
             let Poll::Ready(Some(answered)) = self.queries.poll_next_unpin(context) else {
                 break;
             };
@@ -138,14 +153,11 @@ impl Session {
         self.say(&outcome_message(request, outcome))
     }
 
-    /// Leaves the next parts of answers to be sent, as far as there is room.
+    /// Leaves the next parts of the answer to be sent, as far as there is room.
     pub(super) fn fill(&mut self) -> Result<(), End> {
-        while self.has_room() {
-            let Some(answer) = self.answers.last_mut() else { break };
+        while let Some(mut answer) = self.answer.take_if(|_| has_room(&self.outgoing)) {
             let (part, last) = answer.next_part();
-            if last {
-                self.answers.pop();
-            }
+            self.answer = Some(answer).filter(|_| !last);
             self.say(&part)?;
         }
         Ok(())
@@ -165,7 +177,8 @@ impl Session {
             self.connected.give_up();
         }
         self.outgoing.clear();
-        self.answers.clear();
+        self.answer = None;
+        self.questions.clear();
         self.queries.clear();
         true
     }
@@ -194,7 +207,6 @@ impl Session {
                 self.request(agent, request, name, kind, slot)
             }
             ToDaemon::Map { nonce } => self.map(nonce),
-            message if is_question(&message) => self.ask(&message, None).map(|_| ()),
             ToDaemon::Status { query } => {
                 let status = self.daemon.status();
                 self.say(&FromDaemon::Status { query, status })
@@ -237,7 +249,7 @@ impl Session {
         if self.daemon.orphans() > 0 {
             let bucket = lock(client).bucket(agent).cloned();
             if let Some(bucket) = bucket {
-                self.daemon.end_left_orphans(&bucket, &name);
+                self.daemon.end_left_orphans(&bucket, Some(&name));
             }
         }
         let outcome = lock(client).request(agent, request, name, kind, slot)?;

@@ -86,6 +86,7 @@ impl Daemon {
     fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, info } = steal;
         let refused = |why: &str| NotStolen::Refused(why.to_owned());
+        self.end_left_orphans(&bucket, Some(&name));
         // From here on, owners of the name cannot take it any more.
         if let Some(delegations) = self.delegations() {
             delegations.settle(&bucket, &name, RequestKind::Steal);

@@ -22,11 +22,12 @@
 //! - Whoever loses a lock is told before whoever has taken it.
 
 mod connection;
+mod questions;
 mod times;
 mod wanted;
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
     future::poll_fn,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -39,6 +40,7 @@ use navlock_core::host::RequestKind;
 use navlock_platform::{readiness::Readiness, socket::AsyncStream};
 use navlock_wire::{Moment, ToDaemon};
 use slab::Slab;
+use tokio::sync::oneshot;
 
 use self::{
     connection::{Connection, Read},
@@ -46,7 +48,6 @@ use self::{
     wanted::Wanted,
 };
 use super::{
-    consistent::TRIES,
     process::Process,
     session::{Session, is_question},
     session_ends::End,
@@ -58,10 +59,7 @@ use crate::{LOGS, clock};
 const READ_SIZE: usize = 16 << 10;
 
 /// After how many turns other tasks have theirs.
-const TURNS: usize = 8;
-
-/// How many questions are answered in one turn. Those who lock wait for as many.
-const QUESTIONS: usize = 64;
+const TURNS: usize = 4;
 
 /// After how many messages clients are told what there is, even if the turn has more.
 const ANSWER_AFTER: usize = 64;
@@ -71,6 +69,8 @@ const ANSWER_AFTER: usize = 64;
 pub(super) struct Turns {
     /// `None` as long as the broker does not serve.
     state: Mutex<Option<State>>,
+    /// Those who wait for the end of the next turn.
+    late: Mutex<Vec<oneshot::Sender<()>>>,
     wanted: Arc<Wanted>,
 }
 
@@ -81,13 +81,13 @@ struct State {
     /// The connections that have more than was read, and those that have joined.
     unread: Vec<usize>,
     /// The answer of the system, whose memory is kept.
-    ready: Vec<(usize, bool)>,
+    ready: Vec<usize>,
     /// What was read and not acted on.
     frames: Vec<Frame>,
     /// The connections that have ended, and how.
     ended: Vec<(usize, End)>,
-    /// The questions that are answered when all else is done.
-    questions: VecDeque<(usize, ToDaemon)>,
+    /// The sessions with questions that are answered when all else is done.
+    asking: VecDeque<usize>,
     /// The time of this turn.
     now: Moment,
     /// For reading.
@@ -113,10 +113,15 @@ impl Turns {
             let mut state = self.state();
             let Some(state) = &mut *state else { return Poll::Ready(()) };
             for _ in 0..TURNS {
-                if !state.is_due(context) {
+                if !state.is_due(context) && self.late().is_empty() {
                     return Poll::Pending;
                 }
+                let late = mem::take(&mut *self.late());
                 state.turn();
+                for done in late {
+                    // Whoever has waited may have gone.
+                    _ = done.send(());
+                }
             }
             context.waker().wake_by_ref();
             Poll::Pending
@@ -154,11 +159,19 @@ impl Turns {
         state.join(session, process, stream, heard)
     }
 
-    /// Acts on all that was sent before this call, for those who ask by other ways than a session.
-    pub(super) fn catch_up(&self) {
-        if let Some(state) = &mut *self.state() {
-            state.turn();
-        }
+    /// Returns when all that was sent before this call was acted on and told, for those who ask by other ways than
+    /// a session.
+    pub(super) async fn catch_up(&self) {
+        let (done, is_done) = oneshot::channel();
+        self.late().push(done);
+        self.wanted.wake();
+        // If no more turns come, the daemon ends, and with it whoever waits here.
+        _ = is_done.await;
+    }
+
+    fn late(&self) -> MutexGuard<'_, Vec<oneshot::Sender<()>>> {
+        // A poisoned mutex may be used: nothing panics while it is locked.
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,7 +185,7 @@ impl State {
             ready: Vec::new(),
             frames: Vec::new(),
             ended: Vec::new(),
-            questions: VecDeque::new(),
+            asking: VecDeque::new(),
             now: clock::now(),
             buffer: Vec::with_capacity(READ_SIZE),
             wanted,
@@ -210,7 +223,7 @@ impl State {
     fn is_left(&self) -> bool {
         !self.frames.is_empty()
             || !self.unread.is_empty()
-            || !self.questions.is_empty()
+            || !self.asking.is_empty()
             || !self.wanted.is_empty()
     }
 
@@ -227,16 +240,15 @@ impl State {
     fn read(&mut self) {
         self.now = clock::now();
         let mut ready = mem::take(&mut self.ready);
-        ready.extend(self.unread.drain(..).map(|key| (key, true)));
+        ready.append(&mut self.unread);
         self.readiness.ask(&mut ready);
-        for (ready, may_end) in ready.drain(..) {
+        for ready in ready.drain(..) {
             let (key, is_process) = (ready / 2, ready % 2 == 1);
             let Some(connection) = self.connections.get_mut(key) else { continue };
             if is_process {
                 connection.die();
             }
-            let to_the_end = may_end || is_process;
-            match connection.read((key, to_the_end), self.now, &mut self.buffer, &mut self.frames) {
+            match connection.read(key, self.now, &mut self.buffer, &mut self.frames) {
                 Read::All => {}
                 Read::More => self.unread.push(socket_key(key)),
                 Read::End(end) => self.ended.push((key, end)),
@@ -251,10 +263,7 @@ impl State {
     /// Acts on what was read.
     fn act(&mut self) {
         self.act_on_messages();
-        for _ in 0..QUESTIONS {
-            let Some((key, question)) = self.questions.pop_front() else { return };
-            self.answer_question(key, &question);
-        }
+        self.answer_questions();
     }
 
     /// Acts on all but questions.
@@ -272,41 +281,32 @@ impl State {
         self.frames.sort_by_key(|frame| frame.at);
         let due = self.frames.partition_point(|frame| frame.at <= self.now);
         let later = self.frames.split_off(due);
-        let mut due = mem::replace(&mut self.frames, later);
-        if due.iter().any(|frame| is_question(&frame.message)) {
-            due = self.take_questions(due);
-        }
+        let due = mem::replace(&mut self.frames, later);
         for (count, frame) in due.into_iter().enumerate() {
-            self.act_on(frame);
+            if is_question(&frame.message) {
+                self.open_question(frame);
+            } else {
+                self.act_on(frame);
+            }
             if (count + 1) % ANSWER_AFTER == 0 {
                 self.answer();
             }
         }
     }
 
-    /// Takes out the questions that are answered last. A question after which its client has sent something else sees
-    /// nothing of that: it is answered in its place.
-    fn take_questions(&mut self, frames: Vec<Frame>) -> Vec<Frame> {
-        let (mut go_on, mut last, mut others) = (HashSet::new(), Vec::new(), Vec::new());
-        for frame in frames.into_iter().rev() {
-            if !is_question(&frame.message) {
-                go_on.insert(frame.key);
-            } else if !go_on.contains(&frame.key) {
-                last.push((frame.key, frame.message));
-                continue;
-            }
-            others.push(frame);
-        }
-        self.questions.extend(last.into_iter().rev());
-        others.reverse();
-        others
-    }
-
     /// Acts on one message.
     fn act_on(&mut self, Frame { key, message, .. }: Frame) {
         // The session may have ended at an earlier message.
         let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.session.is_asking() {
+            self.answer_in_place(key);
+        }
         let steals = matches!(message, ToDaemon::Request { kind: RequestKind::Steal, .. });
+        if steals {
+            // What there is to tell the thief already does not keep its victims waiting.
+            self.answer();
+        }
+        let Some(connection) = self.connections.get_mut(key) else { return };
         let acted = caught(|| connection.session.handle_message(message));
         self.wanted.want(key);
         match acted {
@@ -316,34 +316,17 @@ impl State {
         }
     }
 
-    /// Answers a question as of this moment: it sees everything that was done before it by those of whom it sees
-    /// anything.
-    fn answer_question(&mut self, key: usize, question: &ToDaemon) {
-        for tries in 0.. {
-            // A client that owns names goes on without a message. If its map says the same before and after all
-            // messages of a time were read, then the map says what was so at that time.
-            let words = self.daemon.words_for(question).filter(|_| tries < TRIES);
-            if words.is_some() {
-                self.read();
-                self.act_on_messages();
-            }
-            let Some(connection) = self.connections.get_mut(key) else { return };
-            let is_answered = caught(|| connection.session.ask(question, words));
-            self.wanted.want(key);
-            match is_answered {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(end) => return self.finish(key, end),
-            }
-        }
-    }
-
     /// Tells clients what there is to tell.
     fn answer(&mut self) {
         while let Some(key) = self.wanted.next() {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             match caught(|| connection.serve()) {
-                Ok(()) => connection.watch_room(&self.readiness, socket_key(key)),
+                Ok(()) => {
+                    connection.watch_room(&self.readiness, socket_key(key));
+                    if connection.session.goes_on_asking() {
+                        self.asking.push_back(key);
+                    }
+                }
                 Err(end) => self.finish(key, end),
             }
         }
@@ -355,9 +338,14 @@ impl State {
         let Some(connection) = self.connections.try_remove(key) else { return };
         self.frames.retain(|frame| frame.key != key);
         self.unread.retain(|unread| unread / 2 != key);
-        self.questions.retain(|(asker, _)| *asker != key);
+        self.asking.retain(|asker| *asker != key);
         connection.leave(&self.readiness, socket_key(key), process_key(key));
-        connection.end(&self.daemon, end);
+        let daemon = &self.daemon;
+        // A panic was logged.
+        let _ = caught(|| {
+            connection.end(daemon, end);
+            Ok(())
+        });
     }
 }
 

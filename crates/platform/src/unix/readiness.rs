@@ -96,19 +96,18 @@ impl Readiness {
         let _ = self.poll.get_ref().registry().deregister(&mut SourceFd(&descriptor));
     }
 
-    /// Adds the keys of all that have something, each with whether that includes the end of the connection.
-    /// Does not wait.
+    /// Adds the keys of all that have something. Does not wait.
     ///
     /// If something was written to one connection after something was written to another one, and this finds
     /// the former, then it also finds the latter.
-    pub fn ask(&mut self, keys: &mut Vec<(usize, bool)>) {
+    pub fn ask(&mut self, keys: &mut Vec<usize>) {
         loop {
             let poll = self.poll.get_mut();
             // Without a wait nothing but an interruption by a signal fails.
             if poll.poll(&mut self.events, Some(Duration::ZERO)).is_err() {
                 continue;
             }
-            keys.extend(self.events.iter().map(|event| (event.token().0, event.is_read_closed())));
+            keys.extend(self.events.iter().map(|event| event.token().0));
             if self.events.iter().count() < MOST {
                 return;
             }

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use crate::{
@@ -85,12 +85,11 @@ impl Readiness {
         self.watched().remove(&key);
     }
 
-    /// Adds the keys of all that have something, each with whether that may include the end of the
-    /// connection. Does not wait.
-    pub fn ask(&mut self, keys: &mut Vec<(usize, bool)>) {
-        let mut context = Context::from_waker(Waker::noop());
+    /// Adds the keys of all that have something. Does not wait. Unlike on Unix, what was written to one connection
+    /// may be found before what was written to another one earlier.
+    pub fn ask(&mut self, keys: &mut Vec<usize>) {
         let mut watched = self.watched();
-        let ready = watched.iter().filter(|(_, one)| one.is_ready(&mut context));
+        let ready = watched.iter().filter(|(_, one)| one.is_ready());
         let found: Vec<_> = ready.map(|(key, _)| *key).collect();
         for key in &found {
             // The end of a process is told once.
@@ -98,20 +97,30 @@ impl Readiness {
                 watched.remove(key);
             }
         }
-        keys.extend(found.into_iter().map(|key| (key, true)));
+        keys.extend(found);
     }
 
     /// Ready when there may be something to [ask](Self::ask) for.
     pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let watched = self.watched();
-        let ready = watched.values().filter(|one| one.is_ready(context)).count();
-        if ready > 0 { Poll::Ready(()) } else { Poll::Pending }
+        let is_ready = watched.values().fold(false, |is_ready, one| one.wakes(context) || is_ready);
+        if is_ready { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
 impl Watched {
+    /// Whether it has something.
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Stream { stream, awaits_room } => {
+                stream.is_readable() || *awaits_room && stream.is_writable()
+            }
+            Self::Process { process, .. } => process.source().as_object().is_some_and(is_signalled),
+        }
+    }
+
     /// Whether it has something. If not, the task is woken when it has.
-    fn is_ready(&self, context: &mut Context<'_>) -> bool {
+    fn wakes(&self, context: &mut Context<'_>) -> bool {
         match self {
             Self::Stream { stream, awaits_room } => {
                 stream.poll_read_ready(context).is_ready()

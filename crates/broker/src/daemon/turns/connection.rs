@@ -22,7 +22,7 @@ use super::{
 
 /// How much is read from a connection in one turn. No more than that can have been sent before the turn: a socket
 /// keeps less.
-const MOST: usize = 1 << 20;
+const MOST: usize = 256 << 10;
 
 /// A client that lets this many bytes lie unread is hung up on.
 const MOST_UNREAD: usize = 8 << 20;
@@ -81,12 +81,12 @@ impl Connection {
     /// Reads what has come, and adds the messages with the times at which they count.
     pub(super) fn read(
         &mut self,
-        (key, to_the_end): (usize, bool),
+        key: usize,
         turn: Moment,
         buffer: &mut Vec<u8>,
         frames: &mut Vec<Frame>,
     ) -> Read {
-        let read = self.hear(buffer, to_the_end);
+        let read = self.hear(buffer);
         let first = frames.len();
         let mut decoder = DaemonCodec::default();
         let heard = loop {
@@ -105,8 +105,9 @@ impl Connection {
         }
     }
 
-    /// Reads bytes, by way of this buffer; if asked, until there are none or the connection has ended.
-    fn hear(&mut self, buffer: &mut Vec<u8>, to_the_end: bool) -> Read {
+    /// Reads bytes, by way of this buffer. What is left is not told again, so this reads until there are none: a read
+    /// may end early, as before a message with descriptors.
+    fn hear(&mut self, buffer: &mut Vec<u8>) -> Read {
         let mut left = MOST;
         while left > 0 {
             buffer.clear();
@@ -114,11 +115,6 @@ impl Connection {
                 Ok(0) => return Read::End(End::Gone),
                 Ok(read) => {
                     self.heard.extend_from_slice(buffer);
-                    // FAST: if there is more, it has come since, and is told. But the end is told only
-                    // once, and it may have been together with these bytes.
-                    if read < buffer.capacity() && !to_the_end {
-                        return Read::All;
-                    }
                     left = left.saturating_sub(read);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Read::All,
@@ -137,9 +133,9 @@ impl Connection {
     /// Tells the client what there is to tell, as far as there is room.
     pub(super) fn serve(&mut self) -> Result<(), End> {
         let mut context = Context::from_waker(&self.waker);
-        self.session.serve(&mut context)?;
         self.awaits_room = false;
         loop {
+            self.session.serve(&mut context)?;
             self.session.fill()?;
             let outgoing = self.session.outgoing();
             if outgoing.is_empty() {

@@ -61,6 +61,11 @@ impl Wanted {
         self.keys().is_empty()
     }
 
+    /// Wakes the task that takes the turns.
+    pub(super) fn wake(&self) {
+        self.task.wake();
+    }
+
     /// Sets the task that takes the turns.
     pub(super) fn register(&self, task: &Waker) {
         self.task.register(task);

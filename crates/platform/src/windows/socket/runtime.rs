@@ -66,6 +66,16 @@ impl AsyncStream {
         self.stream.pipe()
     }
 
+    /// Whether there is something to be read, or the end.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.pipe().is_readable()
+    }
+
+    /// Whether there is room for something to be written.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.pipe().is_writable()
+    }
+
     /// Ends the connection, at both ends.
     pub(crate) fn shut_down(&self) {
         self.pipe().shut_down();
