@@ -31,6 +31,8 @@ mod locks;
 mod looking;
 #[cfg(unix)]
 mod mute;
+#[cfg(unix)]
+mod order;
 #[cfg(target_os = "linux")]
 mod owned;
 #[cfg(unix)]
