@@ -13,6 +13,8 @@ use navlock_platform::{
     wait::{self, Interest, Source},
 };
 
+use crate::terminal::write_out;
+
 /// The lock could not be acquired, and the arguments (`-n`, `-w`) allow for that.
 pub(crate) const CONFLICT: u8 = 1;
 /// `EX_USAGE` of `sysexits.h`.
@@ -50,7 +52,7 @@ impl Failure {
 
     /// The failure for output that could not be written. If the reader has seen enough and has
     /// gone, this is no failure.
-    pub(crate) fn of_writing(error: &io::Error) -> Self {
+    fn of_writing(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(0),
             _ => Self::new(1, format_args!("cannot write the answer: {error}")),
@@ -89,6 +91,12 @@ impl From<Error> for Failure {
         };
         Self::new(code, error)
     }
+}
+
+/// Writes what a command was asked for to the output stream: its success.
+pub(crate) fn answer(text: impl AsRef<[u8]>) -> Result<ExitCode, Failure> {
+    write_out(text.as_ref()).map_err(|error| Failure::of_writing(&error))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a message to the error stream. An error is ignored, because it means that nobody reads

@@ -8,8 +8,8 @@ use navlock::{Error, Look, LookOptions};
 use super::Context;
 use crate::{
     client_rows::{ClientRow, client_rows},
-    exit::Failure,
-    terminal::{self, write_out},
+    exit::{Failure, answer},
+    terminal,
     text_table::{self, Column, Fit},
 };
 
@@ -58,8 +58,7 @@ pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode,
         let columns = terminal::size(&io::stdout()).map(|(columns, _)| columns);
         text_table::render(&COLUMNS, &rows, columns, terminal::colours(context.colour))
     };
-    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
-    Ok(ExitCode::SUCCESS)
+    answer(text)
 }
 
 #[cfg(test)]

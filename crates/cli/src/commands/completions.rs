@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::{exit::Failure, terminal::write_out};
+use crate::exit::{Failure, answer};
 
 /// Prints the completion script for a shell.
 #[derive(Debug, Args)]
@@ -22,8 +22,7 @@ pub(super) fn completions(
     // The script is not written straight into the stream, because `generate` panics if that fails.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut navlock, "navlock", &mut script);
-    write_out(&script).map_err(|error| Failure::of_writing(&error))?;
-    Ok(ExitCode::SUCCESS)
+    answer(script)
 }
 
 #[cfg(test)]

@@ -75,9 +75,8 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
     use navlock_platform::file::bytes;
 
     use crate::{
-        exit::CONFLICT,
+        exit::{CONFLICT, answer},
         reach::{self, Each},
-        terminal::write_out,
         text::printable,
     };
 
@@ -100,8 +99,7 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
     })?;
     let line = |key: &Vec<u8>| format!("removed {}\n", printable(&String::from_utf8_lossy(key)));
     let text: String = removed.iter().map(line).collect();
-    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
-    Ok(ExitCode::SUCCESS)
+    answer(text)
 }
 
 #[cfg(test)]

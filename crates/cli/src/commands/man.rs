@@ -5,10 +5,7 @@ use std::{fs, path::PathBuf, process::ExitCode};
 use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::{
-    exit::{Failure, USAGE},
-    terminal::write_out,
-};
+use crate::exit::{Failure, USAGE, answer};
 
 /// Prints a manual page, as in: navlock man run | man -l -
 #[derive(Debug, Args)]
@@ -46,8 +43,7 @@ pub(super) fn man(args: &ManArgs, navlock: Command) -> Result<ExitCode, Failure>
             Failure::new(USAGE, message)
         })?;
     }
-    write_out(&rendered(page)).map_err(|error| Failure::of_writing(&error))?;
-    Ok(ExitCode::SUCCESS)
+    answer(rendered(page))
 }
 
 /// The page of this command, and those of all commands below it.

@@ -15,8 +15,8 @@ use navlock::{
 use super::Context;
 use crate::{
     args::values,
-    exit::Failure,
-    terminal::{reader_has_gone, write_out},
+    exit::{Failure, answer},
+    terminal::reader_has_gone,
     text::{self, meta, plain_name, printable, user_at_host},
     time::{elapsed, taken},
 };
@@ -118,7 +118,7 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
             }
             None => {}
         }
-        write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
+        answer(text)?;
         if reader_has_gone(Duration::ZERO) {
             return Ok(ExitCode::SUCCESS);
         }

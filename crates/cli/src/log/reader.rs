@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
@@ -70,17 +70,10 @@ pub(crate) fn last(lines: &[u8], count: usize) -> &[u8] {
     }
 }
 
-/// Writes these lines. Control characters become spaces, so that the lines are only text for a
-/// terminal.
-pub(crate) fn show(out: &mut impl Write, lines: &[u8]) -> io::Result<()> {
-    let shown: Vec<u8> =
-        lines.iter().map(|&byte| if is_shown(byte) { byte } else { b' ' }).collect();
-    out.write_all(&shown)?;
-    out.flush()
-}
-
-fn is_shown(byte: u8) -> bool {
-    byte == b'\n' || !byte.is_ascii_control()
+/// These lines, in which control characters are spaces, so that they are only text for a terminal.
+pub(crate) fn shown(lines: &[u8]) -> Vec<u8> {
+    let is_shown = |byte: u8| byte == b'\n' || !byte.is_ascii_control();
+    lines.iter().map(|&byte| if is_shown(byte) { byte } else { b' ' }).collect()
 }
 
 fn open(path: &Path) -> Option<File> {
@@ -91,7 +84,7 @@ fn open(path: &Path) -> Option<File> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, io::Write};
 
     use super::*;
 
@@ -140,8 +133,6 @@ mod tests {
 
     #[test]
     fn control_characters_are_not_shown_on_a_terminal() {
-        let mut shown = Vec::new();
-        show(&mut shown, b"a\x1b[31m\x07b\n").unwrap();
-        assert_eq!(shown, b"a [31m b\n");
+        assert_eq!(shown(b"a\x1b[31m\x07b\n"), b"a [31m b\n");
     }
 }

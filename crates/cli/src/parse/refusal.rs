@@ -5,19 +5,13 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 
 use super::{is_subcommand, subcommand};
-use crate::{
-    exit::{Failure, USAGE, say},
-    terminal::write_out,
-};
+use crate::exit::{Failure, USAGE, answer, say};
 
 /// Shows help, if the user has asked for help or has given no arguments. Otherwise says what is
 /// wrong with the arguments.
 pub(crate) fn report_refusal(shown: &clap::Error) -> ExitCode {
     if !shown.use_stderr() {
-        return match write_out(shown.render().to_string().as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => Failure::of_writing(&error).report(),
-        };
+        return answer(shown.render().to_string()).unwrap_or_else(Failure::report);
     }
     if shown.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = shown.print();

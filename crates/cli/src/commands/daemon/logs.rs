@@ -8,9 +8,9 @@ use navlock_broker::Control;
 
 use super::super::Context;
 use crate::{
-    exit::{Failure, USAGE},
+    exit::{Failure, USAGE, answer},
     faults,
-    log::reader::{Reader, last, show},
+    log::reader::{Reader, last, shown},
     settings::state_directory,
     terminal::reader_has_gone,
     text::printable,
@@ -64,7 +64,7 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
         Failure::new(1, format_args!("cannot read the log at {}: {error}", file.display()))
     };
     let known = reader.lines().map_err(failed)?;
-    write(last(&known, args.lines.unwrap_or(usize::MAX)))?;
+    answer(shown(last(&known, args.lines.unwrap_or(usize::MAX))))?;
     for found in faults::known(state_directory().as_deref(), &context.place) {
         let (told, remedy) = (printable(&found.told()), printable(&found.remedy()));
         context.verbosity.tell(format_args!("{told}; {remedy}"));
@@ -81,7 +81,7 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
     while !reader_has_gone(CHECK_INTERVAL) {
         let more = reader.lines().map_err(failed)?;
         if !more.is_empty() {
-            write(&more)?;
+            answer(shown(&more))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -100,12 +100,7 @@ pub(super) fn set_level(context: &Context, args: &LogLevelArgs) -> Result<ExitCo
     let mut control = Control::connect(&context.place).map_err(Error::from)?;
     let filter = control.set_log(&args.level).map_err(Error::from)?;
     let filter = filter.map_err(|why| Failure::new(USAGE, printable(&why)))?;
-    write(format!("the broker logs from now on: {}\n", printable(&filter)).as_bytes())?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn write(lines: &[u8]) -> Result<(), Failure> {
-    show(&mut io::stdout().lock(), lines).map_err(|error| Failure::of_writing(&error))
+    answer(format!("the broker logs from now on: {}\n", printable(&filter)))
 }
 
 #[cfg(test)]

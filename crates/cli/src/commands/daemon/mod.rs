@@ -17,7 +17,10 @@ pub(super) use self::{
     status::StatusArgs,
 };
 use super::Context;
-use crate::{counts::prometheus, exit::Failure, terminal::write_out};
+use crate::{
+    counts::prometheus,
+    exit::{Failure, answer},
+};
 
 /// The broker itself, which clients start when they need it.
 #[derive(Debug, Args)]
@@ -54,7 +57,7 @@ pub(super) fn daemon(context: &Context, args: &DaemonArgs) -> Result<ExitCode, F
         DaemonCommand::Status(args) => status::status(context, args),
         DaemonCommand::Logs(args) => logs::logs(context, args),
         DaemonCommand::LogLevel(args) => logs::set_level(context, args),
-        DaemonCommand::Metrics => metrics(context),
+        DaemonCommand::Metrics => answer(prometheus(&context.place)?),
     }
 }
 
@@ -70,8 +73,7 @@ fn start(context: &Context) -> Result<ExitCode, Failure> {
     };
     let status = Control::connect(&context.place).map_err(Error::from)?.status();
     let broker = named(&context.place, status.ok().as_ref());
-    write(&format!("{broker} {done}\n"))?;
-    Ok(ExitCode::SUCCESS)
+    answer(format!("{broker} {done}\n"))
 }
 
 fn stop(context: &Context) -> Result<ExitCode, Failure> {
@@ -83,8 +85,7 @@ fn stop(context: &Context) -> Result<ExitCode, Failure> {
         })?
     else {
         let socket = context.place.socket().display();
-        write(&format!("no broker is running at {socket}\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return answer(format!("no broker is running at {socket}\n"));
     };
     let rest = match status.as_ref().map_or(0, |status| status.clients) {
         0 => String::new(),
@@ -92,21 +93,11 @@ fn stop(context: &Context) -> Result<ExitCode, Failure> {
         clients => format!("; its {clients} clients start another one and keep their locks"),
     };
     let how = if signalled { ", by a signal: it did not answer the question to end" } else { "" };
-    write(&format!("{} has ended{how}{rest}\n", named(&context.place, status.as_ref())))?;
-    Ok(ExitCode::SUCCESS)
+    answer(format!("{} has ended{how}{rest}\n", named(&context.place, status.as_ref())))
 }
 
 /// The name of the broker for people.
 fn named(place: &Place, status: Option<&Status>) -> String {
     let process = status.map_or_else(String::new, |status| format!("process {}, ", status.pid));
     format!("the broker ({process}{})", place.socket().display())
-}
-
-fn metrics(context: &Context) -> Result<ExitCode, Failure> {
-    write(&prometheus(&context.place)?)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn write(text: &str) -> Result<(), Failure> {
-    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }

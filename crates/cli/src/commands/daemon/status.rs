@@ -8,9 +8,8 @@ use navlock_broker::{Control, Report};
 
 use super::super::Context;
 use crate::{
-    exit::{Failure, UNREACHABLE},
+    exit::{Failure, UNREACHABLE, answer},
     json::Object,
-    terminal::write_out,
     text::printable,
     time::{elapsed, millis},
 };
@@ -46,28 +45,26 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
     let mut control = match Control::connect(&context.place) {
         Ok(control) => control,
         Err(error) if *error.reason() == Reason::NotRunning => {
-            if args.json {
+            answer(if args.json {
                 let object = Object::default().boolean("running", false);
-                write(&format!("{}\n", object.string("socket", &socket)))?;
+                format!("{}\n", object.string("socket", &socket))
             } else {
-                write(&format!(
+                format!(
                     "no broker is running at {socket}; the next client that needs it starts it\n"
-                ))?;
-            }
+                )
+            })?;
             return Err(Failure::silent(UNREACHABLE));
         }
         Err(error) => return Err(Error::from(error).into()),
     };
     let status = control.status().map_err(Error::from)?;
     let report = control.report().map_err(Error::from)?;
-    let text = if args.json {
+    answer(if args.json {
         let object = reported(object(&socket, &status), &report);
         format!("{object}\n")
     } else {
         lines(&socket, &status, &report)
-    };
-    write(&text)?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// The object with what a broker reports.
@@ -167,10 +164,6 @@ fn report_rows(report: &Report) -> Vec<(String, String)> {
         ("a session ended".to_owned(), format!("{ago} ago{pid}: {}", printable(&end.why)))
     }));
     rows
-}
-
-fn write(text: &str) -> Result<(), Failure> {
-    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
 }
 
 #[cfg(test)]

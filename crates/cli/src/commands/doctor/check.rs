@@ -17,6 +17,16 @@ pub(super) enum Level {
     Fail,
 }
 
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
 /// One thing that was checked.
 #[derive(Debug)]
 pub(super) struct Check {
@@ -54,31 +64,29 @@ impl Check {
     }
 
     pub(super) fn line(&self, colours: bool) -> String {
-        let (level, style) = match self.level {
-            Level::Ok => ("ok  ", GOOD),
-            Level::Warn => ("warn", POOR),
-            Level::Fail => ("fail", BAD),
+        let style = match self.level {
+            Level::Ok => GOOD,
+            Level::Warn => POOR,
+            Level::Fail => BAD,
         };
         let mut said = format!("{}: {}", self.what, self.detail);
         if let Some(remedy) = &self.remedy {
             said.push_str("; ");
             said.push_str(remedy);
         }
-        format!("{}  {}", painted(level, style, colours), printable(&said))
+        format!(
+            "{}  {}",
+            painted(&format!("{:4}", self.level.word()), style, colours),
+            printable(&said)
+        )
     }
 
     pub(super) fn object(&self) -> Object {
-        let level = match self.level {
-            Level::Ok => "ok",
-            Level::Warn => "warn",
-            Level::Fail => "fail",
-        };
-        let object = Object::default().string("level", level).string("what", &self.what);
-        let object = object.string("detail", &self.detail);
-        match &self.remedy {
-            Some(remedy) => object.string("remedy", remedy),
-            None => object,
-        }
+        let object = Object::default()
+            .string("level", self.level.word())
+            .string("what", &self.what)
+            .string("detail", &self.detail);
+        self.remedy.iter().fold(object, |object, remedy| object.string("remedy", remedy))
     }
 }
 

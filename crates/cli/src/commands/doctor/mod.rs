@@ -19,8 +19,8 @@ pub(crate) use self::args::DoctorArgs;
 use self::check::{Check, Level};
 use super::Context;
 use crate::{
-    exit::Failure,
-    terminal::{self, write_out},
+    exit::{Failure, answer},
+    terminal,
 };
 
 pub(super) fn doctor(
@@ -41,7 +41,7 @@ pub(super) fn doctor(
         if args.json { check.object().to_string() } else { check.line(colours) }
     };
     let text: String = checks.iter().map(|check| line(check) + "\n").collect();
-    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
+    answer(text)?;
     let fails = checks.iter().any(|check| check.level == Level::Fail);
     Ok(ExitCode::from(u8::from(fails)))
 }

@@ -28,8 +28,8 @@ use self::{
 };
 use super::Context;
 use crate::{
-    exit::{Failure, UNREACHABLE},
-    terminal::{self, reader_has_gone, write_out},
+    exit::{Failure, UNREACHABLE, answer},
+    terminal::{self, reader_has_gone},
 };
 
 /// How often `--watch` looks.
@@ -42,13 +42,13 @@ const ANSWER: Duration = Duration::from_secs(25);
 pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
     if args.tree {
-        return tree::show(context, args).map(|()| ExitCode::SUCCESS);
+        return tree::show(context, args);
     }
     let reach = context.connect_to_ask()?;
     let locks = context.lock_manager(&reach);
     let colours = terminal::colours(context.colour);
     let verbose = context.verbosity.is_verbose();
-    let shown = if args.all_buckets {
+    if args.all_buckets {
         query_all(context, args, verbose, colours)
     } else if args.watch {
         watch(context, &locks, args, colours)
@@ -56,8 +56,7 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
         let inspection = inspect(&locks, args)?;
         tell_left_out(context, inspection.left_out, args);
         show(context, &Entry::all(&inspection, args, verbose), args, colours)
-    };
-    shown.map(|()| ExitCode::SUCCESS)
+    }
 }
 
 /// Shows the locks and requests of all buckets.
@@ -66,7 +65,7 @@ fn query_all(
     args: &QueryArgs,
     verbose: bool,
     colours: bool,
-) -> Result<(), Failure> {
+) -> Result<ExitCode, Failure> {
     let name = args.name.clone();
     let options = name.into_iter().fold(LookOptions::default(), LookOptions::name);
     let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
@@ -88,13 +87,13 @@ fn show(
     entries: &[Entry<'_>],
     args: &QueryArgs,
     colours: bool,
-) -> Result<(), Failure> {
+) -> Result<ExitCode, Failure> {
     if entries.is_empty() && !args.json && io::stdout().is_terminal() {
         context.verbosity.tell("nothing is held and nobody waits");
     }
     let size = terminal::size(&io::stdout());
     let text = render(entries, args, size, colours);
-    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
+    answer(text)
 }
 
 /// The entries as a table, or a line of JSON for each.
@@ -148,7 +147,7 @@ fn watch(
     locks: &LockManager,
     args: &QueryArgs,
     colours: bool,
-) -> Result<(), Failure> {
+) -> Result<ExitCode, Failure> {
     let verbose = context.verbosity.is_verbose();
     // Whether the last answer left entries out. People are told when that begins, and not whenever
     // the number of these entries changes.
@@ -178,9 +177,9 @@ fn watch(
                 render(&entries, args, size, colours) + "\n"
             }
         };
-        write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))?;
+        answer(text)?;
         if reader_has_gone(PERIOD) {
-            return Ok(());
+            return Ok(ExitCode::SUCCESS);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     fmt::Write as _,
     io,
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
@@ -14,9 +15,9 @@ use navlock::{
 
 use super::{super::Context, QueryArgs, left_out::tell_left_out};
 use crate::{
-    exit::{Failure, UNREACHABLE},
+    exit::{Failure, UNREACHABLE, answer},
     remedy::{Here, Remedy, Surroundings},
-    terminal::{self, painted, write_out},
+    terminal::{self, painted},
     text::{WIDEST_NAME, clipped, printable, short_name},
     text_table::{BAD, GOOD, PLAIN, POOR},
     time::elapsed,
@@ -29,7 +30,7 @@ const LASTING: Duration = Duration::from_secs(1);
 /// How long the broker may take to send the overview.
 const ANSWER: Duration = Duration::from_secs(10);
 
-pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
+pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
     let look = look(context)?;
     let (overview, found, namespace) = &look;
     tell_left_out(context, overview.left_out, args);
@@ -50,7 +51,7 @@ pub(super) fn show(context: &Context, args: &QueryArgs) -> Result<(), Failure> {
     if text.is_empty() && !args.json && io::IsTerminal::is_terminal(&io::stdout()) {
         context.verbosity.tell("nobody waits");
     }
-    write_out(text.as_bytes()).map_err(|error| Failure::of_writing(&error))
+    answer(text)
 }
 
 /// The overview, its deadlocks, and the PID namespace in which the broker sees processes. If there

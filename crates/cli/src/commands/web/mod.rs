@@ -16,8 +16,7 @@ pub(crate) use self::args::WebArgs;
 use self::socket::SocketFile;
 use super::Context;
 use crate::{
-    exit::{Failure, UNREACHABLE},
-    terminal::write_out,
+    exit::{Failure, UNREACHABLE, answer},
     web::{Listener, Web, browser::Entry},
 };
 
@@ -42,7 +41,7 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
         }
     }
     end_on_signals(socket, Arc::clone(&entry)).map_err(failed)?;
-    write_out(format!("{address}\n").as_bytes()).map_err(|error| Failure::of_writing(&error))?;
+    answer(format!("{address}\n"))?;
     if let Some(path) = &args.unix {
         context.verbosity.tell(format_args!("served at the socket {}", path.display()));
     }
