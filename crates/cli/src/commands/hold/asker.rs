@@ -14,7 +14,7 @@ use navlock_platform::{
 
 use super::{
     args::HoldArgs,
-    outcome::Outcome,
+    keeper::END_OF_TEXT,
     process::{Process, ended},
     role::Role,
 };
@@ -92,15 +92,16 @@ fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
 /// If the keeper has failed, of which it has told people itself, or if it has gone.
 fn receive_text(keeper: &mut Stream) -> Result<Vec<u8>, Failure> {
     let mut keeper = BufReader::new(keeper);
-    let mut line = String::new();
-    keeper.read_line(&mut line).map_err(|_| gone())?;
-    match Outcome::parse(&line).ok_or_else(gone)? {
-        Outcome::Failed { code } => Err(Failure::silent(code)),
-        Outcome::Held { length } => {
-            let mut text = vec![0; length];
-            keeper.read_exact(&mut text).map_err(|_| gone())?;
-            Ok(text)
+    let mut text = Vec::new();
+    keeper.read_until(END_OF_TEXT, &mut text).map_err(|_| gone())?;
+    match text.pop() {
+        Some(END_OF_TEXT) if !text.is_empty() => Ok(text),
+        Some(END_OF_TEXT) => {
+            let mut code = [0];
+            keeper.read_exact(&mut code).map_err(|_| gone())?;
+            Err(Failure::silent(code[0]))
         }
+        _ => Err(gone()),
     }
 }
 

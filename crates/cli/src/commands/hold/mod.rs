@@ -19,7 +19,6 @@ mod args;
 mod asker;
 mod guard;
 mod keeper;
-mod outcome;
 mod process;
 mod question;
 mod release;

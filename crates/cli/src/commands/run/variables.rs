@@ -4,7 +4,7 @@ use std::{env, process::Command};
 
 use navlock::{INSIDE_VARIABLE, LockGuard, ResourceName, surrounding, told_to_command};
 
-use crate::args::PROJECT_BUCKET;
+use crate::{args::PROJECT_BUCKET, commands::acquire::in_order_of};
 
 /// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.
@@ -22,10 +22,7 @@ pub(super) fn set(command: &mut Command, names: &[ResourceName], guards: &[LockG
         // The command runs inside the locks around this process, and no others.
         return;
     }
-    // The tokens are in the order in which the names were given, which is not the order of the
-    // locks.
-    let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
-    let held: Vec<_> = names.iter().filter_map(|name| guards.get(at(name).ok()?)).collect();
+    let held = in_order_of(names, guards);
     let fences = held.iter().map(|guard| guard.fencing_token().to_string()).collect();
     let modes = held.iter().map(|guard| guard.mode().to_string()).collect();
     command.env(INSIDE_VARIABLE, told_to_command(guards.iter().map(LockGuard::id)));

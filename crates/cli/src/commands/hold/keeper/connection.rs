@@ -12,7 +12,6 @@ use navlock_platform::{
     socket::{Stream, of_output},
 };
 
-use super::super::outcome::Outcome;
 use crate::exit::{Failure, UNREACHABLE, USAGE};
 
 /// The process that has started this one.
@@ -55,8 +54,8 @@ impl Asker {
     }
 
     /// Lets the asker write this text, and returns when it has done so.
-    pub(super) fn hand_over(&self, text: &str) {
-        self.tell((Outcome::Held { length: text.len() }.line() + text).as_bytes());
+    pub(super) fn hand_over(&self, text: &[u8]) {
+        self.tell(text);
         // If this fails, the other thread is about to end this process.
         let _ = self.released.recv();
     }

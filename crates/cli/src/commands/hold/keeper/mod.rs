@@ -17,24 +17,27 @@ use self::{
     connection::Asker,
     serving::{Held, Keeper},
 };
-use super::{
-    args::HoldArgs, guard::Guard, outcome::Outcome, process::Process, socket::Socket, timer::Timer,
-};
+use super::{args::HoldArgs, guard::Guard, process::Process, socket::Socket, timer::Timer};
 use crate::{
     args::{OnLost, Take},
     commands::{
         Context,
-        acquire::{Bounds, acquire},
+        acquire::{Bounds, acquire, in_order_of},
         stream_waker::StreamWaker,
     },
     exit::{Failure, UNREACHABLE},
     json::Object,
 };
 
+/// Ends the text that the asker has to write. The text is empty if the keeper has failed: then the exit code
+/// follows, which is one byte.
+pub(super) const END_OF_TEXT: u8 = 0;
+
 /// Takes the locks, and keeps them until the hold ends.
 pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failure> {
     let asker = Asker::take()?;
-    let kept = begin(context, args, |text| asker.hand_over(text));
+    let kept =
+        begin(context, args, |text| asker.hand_over(&[text.as_bytes(), &[END_OF_TEXT]].concat()));
     match kept {
         Ok(keeper) => {
             asker.tell(b"\n");
@@ -43,12 +46,12 @@ pub(super) fn keep(context: &Context, args: &HoldArgs) -> Result<ExitCode, Failu
             Ok(ExitCode::SUCCESS)
         }
         Err(failure) => {
-            let report = Outcome::Failed { code: failure.code() };
+            let code = failure.code();
             // The failure is reported before the asker ends, because after that perhaps nobody reads
             // the output.
-            let code = failure.report();
-            asker.tell(report.line().as_bytes());
-            Ok(code)
+            let ended = failure.report();
+            asker.tell(&[END_OF_TEXT, code]);
+            Ok(ended)
         }
     }
 }
@@ -106,9 +109,19 @@ fn begin(
     let guard = leave(context, args).map_err(cannot)?;
     hand_over(&text);
     guard.iter().for_each(Guard::arm);
-    let held = Held { guards, locks, reach };
-    let waker = Waker::from(Arc::new(StreamWaker::new(waking_end)));
-    Ok(Keeper::new(held, args, process, guard, timer, socket, (wake_end, waker)))
+    Ok(Keeper {
+        held: Some(Held { guards, locks, reach }),
+        lost: String::new(),
+        socket,
+        process,
+        on_lost: args.on_lost,
+        guard,
+        timer,
+        time: args.ttl,
+        wake_end,
+        waker: Waker::from(Arc::new(StreamWaker::new(waking_end))),
+        callers: Vec::new(),
+    })
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of
@@ -154,10 +167,7 @@ fn written(
     json: bool,
 ) -> String {
     let id = locks.client_id().to_string();
-    // The tokens are in the order in which the names were given, which is not the order of the
-    // locks.
-    let at = |name| guards.binary_search_by(|guard| guard.name().cmp(name));
-    let held: Vec<_> = names.iter().filter_map(|name| guards.get(at(name).ok()?)).collect();
+    let held = in_order_of(names, guards);
     if json {
         let lock = |guard: &&LockGuard| {
             Object::default()

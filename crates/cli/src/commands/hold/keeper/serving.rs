@@ -14,7 +14,6 @@ use navlock_platform::{
 };
 
 use super::super::{
-    args::HoldArgs,
     guard::Guard,
     process::Process,
     question::{Answer, Question},
@@ -42,50 +41,24 @@ pub(super) struct Held {
 
 pub(super) struct Keeper {
     /// The locks. `None` when one of them was lost.
-    held: Option<Held>,
+    pub(super) held: Option<Held>,
     /// A text for people: which lock was lost, and how. Empty if none was lost.
-    lost: String,
-    socket: Socket,
-    process: Option<Process>,
-    on_lost: OnLost,
-    guard: Option<Guard>,
-    timer: Timer,
+    pub(super) lost: String,
+    pub(super) socket: Socket,
+    pub(super) process: Option<Process>,
+    pub(super) on_lost: OnLost,
+    pub(super) guard: Option<Guard>,
+    pub(super) timer: Timer,
     /// The time of the hold as it was first set, if there is one.
-    time: Option<Duration>,
+    pub(super) time: Option<Duration>,
     /// Readable when the broker may have told something about the locks.
-    wake_end: Stream,
-    waker: Waker,
+    pub(super) wake_end: Stream,
+    pub(super) waker: Waker,
     /// Callers that have a connection and have not asked yet.
-    callers: Vec<Stream>,
+    pub(super) callers: Vec<Stream>,
 }
 
 impl Keeper {
-    /// A keeper of these locks. `timer` has been set if the hold has a time. `waker` makes `wake_end`
-    /// readable.
-    pub(super) fn new(
-        held: Held,
-        args: &HoldArgs,
-        process: Option<Process>,
-        guard: Option<Guard>,
-        timer: Timer,
-        socket: Socket,
-        (wake_end, waker): (Stream, Waker),
-    ) -> Self {
-        Self {
-            held: Some(held),
-            lost: String::new(),
-            socket,
-            process,
-            on_lost: args.on_lost,
-            guard,
-            timer,
-            time: args.ttl,
-            wake_end,
-            waker,
-            callers: Vec::new(),
-        }
-    }
-
     /// Keeps the locks until the end of the hold, and releases them.
     pub(super) fn keep(mut self) {
         self.look_for_losses();
