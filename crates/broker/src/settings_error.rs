@@ -2,6 +2,7 @@
 
 use std::{error, fmt, path::PathBuf};
 
+use navlock_core::Refusal;
 use navlock_platform::user::UserId;
 
 use crate::SystemError;
@@ -69,6 +70,12 @@ impl fmt::Display for SettingsError {
                 write!(f, ": {what}")
             }
         }
+    }
+}
+
+impl From<SettingsError> for Refusal {
+    fn from(error: SettingsError) -> Self {
+        Self::new(error.to_string()).caused_by(error)
     }
 }
 

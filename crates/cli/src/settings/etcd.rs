@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
+use navlock::Refusal;
+
 use super::{
-    error::Error,
+    error::of_value,
     file::{ClusterTable, EtcdTable},
     named_file,
 };
@@ -86,19 +88,22 @@ impl Files {
     /// # Errors
     ///
     /// Which file is wrong, and what is wrong with it.
-    pub(crate) fn read(&self) -> Result<Secrets, Error> {
-        let failed = |error: Error| error.named_in(&self.of_file);
+    pub(crate) fn read(&self) -> Result<Secrets, Refusal> {
+        let failed = |error: Refusal| {
+            let what = format!("{}: {}", self.of_file, error.message());
+            error.with_message(what)
+        };
         let secret = |file: &PathBuf| named_file::read_secret(file).map_err(failed);
         let public = |file: &PathBuf| named_file::read(file).map_err(failed);
         let user = self.user.as_ref().map(|(user, file)| {
             let password = password(&secret(file)?);
-            let password = password.map_err(|what| Error::value(&self.of_file, what))?;
-            Ok::<_, Error>((user.clone(), password))
+            let password = password.map_err(|what| of_value(&self.of_file, what))?;
+            Ok::<_, Refusal>((user.clone(), password))
         });
         let identity = self
             .identity
             .as_ref()
-            .map(|(certificate, key)| Ok::<_, Error>((public(certificate)?, secret(key)?)));
+            .map(|(certificate, key)| Ok::<_, Refusal>((public(certificate)?, secret(key)?)));
         Ok(Secrets {
             user: user.transpose()?,
             certificate_authority: self.certificate_authority.as_ref().map(public).transpose()?,
@@ -114,7 +119,7 @@ impl Etcd {
         given: Option<&str>,
         table: EtcdTable,
         file: Option<&Path>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, Refusal> {
         let of_file = file.map_or_else(String::new, |file| file.display().to_string());
         let origin = match given {
             Some(given) if env::var_os("NAVLOCK_ETCD").is_some_and(|text| text == given) => {
@@ -131,10 +136,10 @@ impl Etcd {
             let each = clusters.into_iter().map(Cluster::check);
             each.collect::<Result<Vec<_>, _>>()
         });
-        let clusters = checked.map_err(|wrong| Error::value(&origin, wrong))?;
+        let clusters = checked.map_err(|wrong| of_value(&origin, wrong))?;
         let mut endpoints = clusters.iter().flat_map(|cluster| &cluster.endpoints);
 
-        let wrong = |what: &str| Error::value(&of_file, what);
+        let wrong = |what: &str| of_value(&of_file, what);
         let path = |path: PathBuf| {
             // A path in a file is relative to the folder of that file.
             file.and_then(Path::parent).map_or_else(|| path.clone(), |folder| folder.join(&path))

@@ -13,13 +13,14 @@ mod named_file;
 
 use std::{env, ffi::OsStr, path::PathBuf};
 
+use navlock::Refusal;
 use navlock_broker::settings_files;
 
 pub(crate) use navlock_broker::settings_files::state_directory;
 
+pub(crate) use self::etcd::Etcd;
 #[cfg(feature = "etcd")]
 pub(crate) use self::etcd::{Cluster, Secrets};
-pub(crate) use self::{error::Error, etcd::Etcd};
 use crate::{args::SettingsArgs, log::Filter};
 
 /// The variable in which a client that starts a broker says who it is.
@@ -54,14 +55,14 @@ pub(crate) const LOG_NAMES: &str = "NAVLOCK_LOG_NAMES";
 /// # Errors
 ///
 /// What is wrong with the text.
-pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, Error> {
+pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, Refusal> {
     match text {
         "" => Ok(None),
         "0" => Ok(Some(false)),
         "1" => Ok(Some(true)),
         _ => {
             let what = format!("{text:?} cannot be used; set the variable to 0 or 1, or unset it");
-            Err(Error::value(variable, what))
+            Err(error::of_value(variable, what))
         }
     }
 }
@@ -71,9 +72,9 @@ pub(crate) fn zero_or_one(variable: &str, text: &str) -> Result<Option<bool>, Er
 /// # Errors
 ///
 /// What is wrong with the text.
-pub(crate) fn log(text: &str) -> Result<Option<Filter>, Error> {
+pub(crate) fn log(text: &str) -> Result<Option<Filter>, Refusal> {
     let filter = Some(text).filter(|text| !text.is_empty()).map(str::parse::<Filter>).transpose();
-    filter.map_err(|wrong| Error::value(LOG, format!("{wrong}; or unset it")))
+    filter.map_err(|wrong| error::of_value(LOG, format!("{wrong}; or unset it")))
 }
 
 impl Settings {
@@ -83,7 +84,7 @@ impl Settings {
     ///
     /// What is wrong, with what, and what to do. This is an error, because a broker that went on
     /// without its etcd would grant what another machine holds.
-    pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Error> {
+    pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Refusal> {
         let text = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
         let zero_or_one = |name| zero_or_one(name, &text(name));
         let (delegate, log_names) = (zero_or_one(DELEGATE)?, zero_or_one(LOG_NAMES)?);
@@ -99,7 +100,7 @@ impl Settings {
         let log = match (chosen, file.log, &path) {
             (Some(chosen), ..) => chosen,
             (None, Some(text), Some(path)) => {
-                let wrong = |what| Error::value(path.display(), format!("log: {what}"));
+                let wrong = |what| error::of_value(path.display(), format!("log: {what}"));
                 text.parse().map_err(wrong)?
             }
             _ => Filter::default(),
@@ -121,7 +122,7 @@ impl Settings {
 
 /// The file that an option or a variable chooses. A path in an option may be relative, but not one in the
 /// variable.
-fn chosen_file(args: &SettingsArgs) -> Result<Option<PathBuf>, Error> {
+fn chosen_file(args: &SettingsArgs) -> Result<Option<PathBuf>, Refusal> {
     let chosen = args.config.as_deref().filter(|path| !path.as_os_str().is_empty());
     // The parser of arguments does not say which of the two the path comes from.
     let variable = env::var_os(settings_files::CONFIG);

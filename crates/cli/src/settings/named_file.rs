@@ -7,15 +7,14 @@ use std::{
     path::Path,
 };
 
+use navlock::Refusal;
 use navlock_platform::{
     file,
     user::{ROOT, ours},
 };
 
-use super::error::Error;
-
 /// The contents of a file that everybody may read.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     fs::read(path).map_err(|error| unreadable(path, error))
 }
 
@@ -23,7 +22,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 ///
 /// A group may be able to read root's files, because a broker of another user could not read them
 /// otherwise. No group may read files of this user.
-pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Refusal> {
     let unreadable = |error| unreadable(path, error);
     // The file that is checked is the one that is read.
     let mut file = File::open(path).map_err(unreadable)?;
@@ -31,13 +30,13 @@ pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
     let (mode, owner) = (file::mode_of(&file, &found), file::owner_of(&file, &found));
     let (forbidden, good_mode) = if owner == ROOT { (0o027, 0o640) } else { (0o077, 0o600) };
     if owner != ROOT && owner != ours() {
-        return Err(Error::new(format!(
+        return Err(Refusal::new(format!(
             "{} is owned by uid {owner}; give it to the user of the broker (chown) or to root",
             path.display()
         )));
     }
     if mode & forbidden != 0 {
-        return Err(Error::new(format!(
+        return Err(Refusal::new(format!(
             "{} has mode {mode:04o}, with which others can read or write it; \
              'chmod {good_mode:04o}' it, and change what they may have read",
             path.display()
@@ -48,8 +47,8 @@ pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-fn unreadable(path: &Path, error: io::Error) -> Error {
-    Error::of_system(format!("cannot read {}: {error}", path.display()), error)
+fn unreadable(path: &Path, error: io::Error) -> Refusal {
+    Refusal::new(format!("cannot read {}: {error}", path.display())).caused_by(error)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use super::*;
 
 /// The etcd of this table, in a folder with a password and with files that all may read.
-fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Error> {
+fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Refusal> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text, mode) in
         [("secret", "s3cret\n", 0o600), ("open", "x", 0o644), ("empty", "\n", 0o600)]
