@@ -16,6 +16,7 @@ mod outage;
 mod query;
 #[cfg(test)]
 mod reference;
+mod repeating;
 mod run;
 mod stream_waker;
 #[cfg(test)]

@@ -1,17 +1,11 @@
 //! Warns a holder before its lock is lost, because etcd does not answer.
 
-use std::{
-    fmt::Display,
-    io::ErrorKind,
-    sync::mpsc::{RecvTimeoutError, Sender, channel},
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{fmt::Display, io::ErrorKind, ops::ControlFlow, thread, time::Duration};
 
 use navlock::{BrokerReach, LockManager, Place, ResourceName};
 use navlock_platform::socket;
 
-use super::Context;
+use super::{Context, repeating::Repeating};
 use crate::{
     exit::mention,
     text::{printable, quoted_name},
@@ -21,60 +15,39 @@ use crate::{
 /// How often the lease is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Warns people until this is dropped. If the warning cannot be given, nothing else is missing.
-pub(super) struct Outage {
-    /// The thread, and the channel whose end tells it to stop.
-    watching: Option<(Sender<()>, JoinHandle<()>)>,
-}
-
-impl Outage {
-    /// Watches for an agent that holds these names; `None` if its locks have no lease that ends.
-    pub(super) fn watch(
-        context: &Context,
-        locks: &LockManager,
-        names: &[ResourceName],
-    ) -> Option<Self> {
-        locks.term()?;
-        let (locks, whose) = (locks.clone(), whose(names));
-        let (place, to_ask) = (context.place.clone(), context.to_ask());
-        let (ends, has_ended) = channel();
-        let watch = move || {
-            let mut is_told = false;
-            while has_ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                let suspended = locks.term().and_then(|term| term.suspended());
-                match suspended {
-                    // The lock is lost, of which other code tells people.
-                    Some((_, Duration::ZERO)) => continue,
-                    Some((silent, left)) if !is_told => {
-                        let is_none = is_nobody_there(&place);
-                        mention(warning(silent, left, &whose, is_none).as_bytes());
-                        if is_none {
-                            let to_ask = to_ask.clone();
-                            tell_why_there_is_none(move || BrokerReach::connect_blocking(to_ask));
-                        }
-                    }
-                    None if is_told && locks.term().is_some() => {
-                        mention(b"navlock: etcd answers again\n");
-                    }
-                    _ => continue,
+/// Warns people, as long as the returned value is kept, who hold these names by an agent whose locks have a
+/// lease that ends. If the warning cannot be given, nothing else is missing.
+pub(super) fn watch_for_outages(
+    context: &Context,
+    locks: &LockManager,
+    names: &[ResourceName],
+) -> Option<Repeating> {
+    locks.term()?;
+    let (locks, whose) = (locks.clone(), whose(names));
+    let (place, to_ask) = (context.place.clone(), context.to_ask());
+    let mut is_told = false;
+    let look = move || {
+        let suspended = locks.term().and_then(|term| term.suspended());
+        match suspended {
+            // The lock is lost, of which other code tells people.
+            Some((_, Duration::ZERO)) => return ControlFlow::Continue(()),
+            Some((silent, left)) if !is_told => {
+                let is_none = is_nobody_there(&place);
+                mention(warning(silent, left, &whose, is_none).as_bytes());
+                if is_none {
+                    let to_ask = to_ask.clone();
+                    tell_why_there_is_none(move || BrokerReach::connect_blocking(to_ask));
                 }
-                is_told = suspended.is_some();
             }
-        };
-        let thread = thread::Builder::new().name("navlock-outage".to_owned()).spawn(watch).ok()?;
-        Some(Self { watching: Some((ends, thread)) })
-    }
-}
-
-impl Drop for Outage {
-    fn drop(&mut self) {
-        if let Some((ends, thread)) = self.watching.take() {
-            drop(ends);
-            // The thread has a handle of the agent, and the agent must not end later than its owner
-            // expects.
-            let _ = thread.join();
+            None if is_told && locks.term().is_some() => {
+                mention(b"navlock: etcd answers again\n");
+            }
+            _ => return ControlFlow::Continue(()),
         }
-    }
+        is_told = suspended.is_some();
+        ControlFlow::Continue(())
+    };
+    Repeating::start("navlock-outage", CHECK_INTERVAL, look).ok()
 }
 
 /// Whether there is no broker. This does not wait for a broker that does not answer, because the

@@ -32,7 +32,7 @@ use navlock_platform::{
 pub(crate) use self::args::RunArgs;
 use self::{
     leased::{grace, refuse_where_leased},
-    replace::Replacing,
+    replace::replace,
     supervise::{Ended, GRACE, Policy, Supervisor},
     work::Work,
 };
@@ -40,7 +40,7 @@ use super::{
     Context,
     acquire::{Bounds, acquire, lost},
     inside::around,
-    outage::Outage,
+    outage::watch_for_outages,
 };
 use crate::{
     args::{OnLost, Take},
@@ -74,8 +74,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         refuse_where_leased(&reach, &args)?;
     }
     let grace_given = args.grace.unwrap_or(GRACE);
-    let replacing =
-        args.replace.then(|| Replacing::begin(&locks, &names, grace_given)).transpose()?;
+    let replacing = args.replace.then(|| replace(&locks, &names, grace_given)).transpose()?;
     let take = match (args.any, args.steal) {
         (true, _) => Take::Any,
         (false, true) => Take::Stolen,
@@ -108,7 +107,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     })?;
     let started = Instant::now();
     context.verbosity.detail(format_args!("running {} (process {})", shown(&work), child.id()));
-    let outage = Outage::watch(context, &locks, &names);
+    let outage = watch_for_outages(context, &locks, &names);
     let ended = supervisor.wait(child, &guards, &reach, policy, |name, lost, command| {
         // Processes that the command leaves running must not hold locks that others have now.
         if guards.iter().all(LockGuard::is_lost) {

@@ -6,8 +6,7 @@
 
 use std::{
     collections::HashMap,
-    sync::mpsc::{self, RecvTimeoutError, Sender},
-    thread::{self, JoinHandle},
+    ops::ControlFlow,
     time::{Duration, Instant},
 };
 
@@ -18,6 +17,7 @@ use navlock_broker::{is_around, runs_under};
 use navlock_platform::process::{Handle, Signal, TELLS_OTHERS, is_beyond_signals};
 
 use crate::{
+    commands::repeating::Repeating,
     exit::{self, Failure},
     text::{printable, quoted_name},
 };
@@ -28,9 +28,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long a killed command may hold its lock, besides the grace in which its own `navlock` ends what it has
 /// started, before people are told that somebody is left.
 const LEFT_AFTER: Duration = Duration::from_secs(2);
-
-/// Ends those who hold the locks, until this is dropped.
-pub(super) struct Replacing(Option<(Sender<()>, JoinHandle<()>)>);
 
 /// Those who were found to hold the locks.
 struct Holders {
@@ -53,53 +50,37 @@ struct Holder {
     is_said: bool,
 }
 
-impl Replacing {
-    /// Looks who holds the locks, and begins to end them.
-    ///
-    /// # Errors
-    ///
-    /// If one of the holders is no command of `navlock run`, or cannot be asked for.
-    pub(super) fn begin(
-        locks: &LockManager,
-        names: &[ResourceName],
-        grace: Duration,
-    ) -> Result<Self, Failure> {
-        if !TELLS_OTHERS {
-            let said = "--replace is not to be had on this system, where nobody can tell a process to end that \
-                        it has not started; use --steal";
-            return Err(Failure::new(exit::USAGE, said));
-        }
-        let (locks, names) = (locks.clone(), names.to_vec());
-        let mut holders = Holders { locks, names, grace, known: HashMap::new() };
-        // Processes are found the first time, and are signalled once they were found to hold the lock still.
-        holders.look()?;
-        holders.look()?;
-        let (stop, stopped) = mpsc::channel();
-        let look = move || {
-            while stopped.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                if let Err(failure) = holders.look() {
-                    // The request goes on waiting, as for any holder.
-                    failure.report();
-                    return;
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("navlock-replace".to_owned()).spawn(look);
-        let thread = thread.map_err(|error| {
-            Failure::new(exit::UNREACHABLE, format_args!("cannot start a thread: {error}"))
-        })?;
-        Ok(Self(Some((stop, thread))))
+/// Looks who holds the locks, and begins to end them. Goes on until the returned value is dropped.
+///
+/// # Errors
+///
+/// If one of the holders is no command of `navlock run`, or cannot be asked for.
+pub(super) fn replace(
+    locks: &LockManager,
+    names: &[ResourceName],
+    grace: Duration,
+) -> Result<Repeating, Failure> {
+    if !TELLS_OTHERS {
+        let said = "--replace is not to be had on this system, where nobody can tell a process to end that \
+                    it has not started; use --steal";
+        return Err(Failure::new(exit::USAGE, said));
     }
-}
-
-impl Drop for Replacing {
-    fn drop(&mut self) {
-        if let Some((stop, thread)) = self.0.take() {
-            drop(stop);
-            // If it has panicked, that was told, and the lock is held all the same.
-            let _ = thread.join();
+    let (locks, names) = (locks.clone(), names.to_vec());
+    let mut holders = Holders { locks, names, grace, known: HashMap::new() };
+    // Processes are found the first time, and are signalled once they were found to hold the lock still.
+    holders.look()?;
+    holders.look()?;
+    let look = move || match holders.look() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(failure) => {
+            // The request goes on waiting, as for any holder.
+            failure.report();
+            ControlFlow::Break(())
         }
-    }
+    };
+    Repeating::start("navlock-replace", PAUSE, look).map_err(|error| {
+        Failure::new(exit::UNREACHABLE, format_args!("cannot start a thread: {error}"))
+    })
 }
 
 impl Holders {
