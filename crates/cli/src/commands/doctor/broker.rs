@@ -37,12 +37,14 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
 fn running(context: &Context) -> Vec<Check> {
     match Control::connect(&context.place) {
         Ok(mut control) => {
-            let mut checks = vec![release(&mut control)];
-            let status = control.status().ok();
-            checks.extend(status.as_ref().and_then(surroundings));
-            let is_beyond = status.is_some_and(|status| status.reach.is_some());
+            let status = match control.status() {
+                Ok(status) => status,
+                Err(error) => return vec![Check::fail("broker", Error::from(error))],
+            };
+            let mut checks = vec![release(&status)];
+            checks.extend(surroundings(&status));
             checks.push(match context.connect_to_running() {
-                Ok(reach) => speed(&reach, is_beyond),
+                Ok(reach) => speed(&reach, status.reach.is_some()),
                 Err(error) => Check::fail("answers", error),
             });
             checks
@@ -54,22 +56,13 @@ fn running(context: &Context) -> Vec<Check> {
     }
 }
 
-fn release(control: &mut Control) -> Check {
-    let remedy = "when it suits, 'navlock daemon stop': the next one is of this release";
-    match control.status() {
-        Ok(status) if status.release == RELEASE => {
-            let detail = format!("process {}, release {RELEASE} as this navlock", status.pid);
-            Check::ok("broker", detail)
-        }
-        Ok(status) => {
-            let detail = format!(
-                "process {} is of release {}, this navlock of {RELEASE}",
-                status.pid, status.release
-            );
-            Check::warn("broker", detail).remedy(remedy)
-        }
-        Err(error) => Check::fail("broker", Error::from(error)),
+fn release(Status { pid, release, .. }: &Status) -> Check {
+    if release == RELEASE {
+        return Check::ok("broker", format!("process {pid}, release {RELEASE} as this navlock"));
     }
+    let detail = format!("process {pid} is of release {release}, this navlock of {RELEASE}");
+    let remedy = "when it suits, 'navlock daemon stop': the next one is of this release";
+    Check::warn("broker", detail).remedy(remedy)
 }
 
 /// The priorities and limits of the broker's process, if the broker tells them. They concern all
