@@ -56,7 +56,7 @@ pub(super) struct Store {
     /// Changes of this version and of earlier versions may be forgotten.
     forgotten: u64,
     /// What has changed since the last version.
-    dirty: HashSet<Dirty>,
+    dirty: HashSet<Part>,
     /// Whether everything has changed since the last version.
     all_dirty: bool,
     /// Whether an agent or a client has come or gone.
@@ -77,13 +77,7 @@ pub(super) enum Broker {
     Failed(String),
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Dirty {
-    Name(LockName),
-    Agent(ClientId),
-    Client(u64),
-}
-
+/// A part of the state. A name is known by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Part {
     Name(u64),
@@ -170,21 +164,21 @@ impl Store {
         for event in events {
             self.past.event(event);
             let dirty = match &event.change {
-                Change::ClientCame { client, .. } => Dirty::Client(*client),
+                Change::ClientCame { client, .. } => Part::Client(*client),
                 Change::ClientWent { client } => {
                     self.some_went = true;
-                    Dirty::Client(*client)
+                    Part::Client(*client)
                 }
                 Change::AgentCame { agent, .. } | Change::AgentSilent { agent, .. } => {
-                    Dirty::Agent(*agent)
+                    Part::Agent(*agent)
                 }
                 Change::AgentWent { agent } => {
                     self.some_went = true;
-                    Dirty::Agent(*agent)
+                    Part::Agent(*agent)
                 }
                 Change::Unavailable { .. } | Change::Recovered => continue,
                 change => match change.name() {
-                    Some(name) => Dirty::Name(name.clone()),
+                    Some(name) => Part::Name(self.keys.make(name)),
                     None => continue,
                 },
             };
@@ -202,7 +196,7 @@ impl Store {
         self.version += 1;
         let counts = overview.counts();
         for part in self.take_dirty(overview, &counts) {
-            let part = self.show_part(part, overview, &counts);
+            self.show_part(part, overview, &counts);
             self.changes.push_back((self.version, part));
         }
         let surplus = self.changes.len().saturating_sub(MOST_CHANGES);
@@ -219,51 +213,40 @@ impl Store {
         &mut self,
         overview: &Overview,
         counts: &HashMap<ClientId, Count>,
-    ) -> HashSet<Dirty> {
+    ) -> HashSet<Part> {
         let mut dirty = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.all_dirty) {
             let (agents, clients) = (overview.agents.keys(), overview.clients.keys());
-            dirty.extend(overview.queues.keys().cloned().map(Dirty::Name));
-            dirty.extend(agents.chain(self.agents.keys()).copied().map(Dirty::Agent));
-            dirty.extend(clients.chain(self.clients.keys()).copied().map(Dirty::Client));
-            dirty.extend(self.names.keys().filter_map(|key| self.named(*key)).map(Dirty::Name));
+            dirty.extend(overview.queues.keys().map(|name| Part::Name(self.keys.make(name))));
+            dirty.extend(agents.chain(self.agents.keys()).copied().map(Part::Agent));
+            dirty.extend(clients.chain(self.clients.keys()).copied().map(Part::Client));
+            dirty.extend(self.names.keys().copied().map(Part::Name));
         } else if self.some_went {
             let shown = self.agents.keys().copied();
             let gone: HashSet<_> = shown.filter(|id| !overview.agents.contains_key(id)).collect();
             let theirs = self.names.iter().filter(|(_, name)| !name.agents.is_disjoint(&gone));
-            dirty.extend(theirs.filter_map(|(key, _)| self.named(*key)).map(Dirty::Name));
-            dirty.extend(gone.into_iter().map(Dirty::Agent));
+            dirty.extend(theirs.map(|(key, _)| Part::Name(*key)));
+            dirty.extend(gone.into_iter().map(Part::Agent));
         }
         self.some_went = false;
         let count = |id| counts.get(id).copied().unwrap_or_default();
         let counted_anew = self.agents.iter().filter(|(id, shown)| count(id) != shown.count);
-        dirty.extend(counted_anew.map(|(id, _)| Dirty::Agent(*id)));
+        dirty.extend(counted_anew.map(|(id, _)| Part::Agent(*id)));
         dirty
     }
 
     /// Writes a part anew, as it is now.
-    fn show_part(
-        &mut self,
-        part: Dirty,
-        overview: &Overview,
-        counts: &HashMap<ClientId, Count>,
-    ) -> Part {
+    fn show_part(&mut self, part: Part, overview: &Overview, counts: &HashMap<ClientId, Count>) {
         match part {
-            Dirty::Name(name) => self.show_name(&name, overview),
-            Dirty::Agent(id) => {
-                self.show_agent(id, overview, counts);
-                Part::Agent(id)
-            }
-            Dirty::Client(number) => {
-                match overview.clients.get(&number) {
-                    Some(client) => {
-                        let json = render::client(number, client, self.clock);
-                        self.clients.insert(number, json);
-                    }
-                    None => drop(self.clients.remove(&number)),
+            Part::Name(key) => self.show_name(key, overview),
+            Part::Agent(id) => self.show_agent(id, overview, counts),
+            Part::Client(number) => match overview.clients.get(&number) {
+                Some(client) => {
+                    let json = render::client(number, client, self.clock);
+                    self.clients.insert(number, json);
                 }
-                Part::Client(number)
-            }
+                None => drop(self.clients.remove(&number)),
+            },
         }
     }
 
@@ -293,23 +276,20 @@ impl Store {
             found.into_iter().map(|(deadlock, ends)| (deadlock.gives_way(), ends)).collect();
     }
 
-    fn show_name(&mut self, name: &LockName, overview: &Overview) -> Part {
-        let key = self.keys.make(name);
-        match overview.queues.get(name) {
-            Some(queue) => {
-                let json = render::queue(key, name, queue, self.clock);
-                let Queue { held, pending, owned, .. } = queue;
-                let entries = held.iter().chain(pending).chain(owned);
-                let agents = entries.map(|entry| entry.id.client_id).collect();
-                let held = held.iter().filter_map(|entry| Some((entry.id, entry.token?)));
-                let held: Vec<_> = held.collect();
-                let before = self.names.get(&key).filter(|before| before.held == held);
-                let held_since = before.map_or(self.version, |before| before.held_since);
-                self.names.insert(key, Name { json, agents, held, held_since });
-            }
-            None => drop(self.names.remove(&key)),
-        }
-        Part::Name(key)
+    fn show_name(&mut self, key: u64, overview: &Overview) {
+        let named = self.keys.names.get(&key).and_then(|name| overview.queues.get_key_value(name));
+        let Some((name, queue)) = named else {
+            self.names.remove(&key);
+            return;
+        };
+        let json = render::queue(key, name, queue, self.clock);
+        let Queue { held, pending, owned, .. } = queue;
+        let entries = held.iter().chain(pending).chain(owned);
+        let agents = entries.map(|entry| entry.id.client_id).collect();
+        let held: Vec<_> = held.iter().filter_map(|entry| Some((entry.id, entry.token?))).collect();
+        let before = self.names.get(&key).filter(|before| before.held == held);
+        let held_since = before.map_or(self.version, |before| before.held_since);
+        self.names.insert(key, Name { json, agents, held, held_since });
     }
 
     fn show_agent(&mut self, id: ClientId, overview: &Overview, counts: &HashMap<ClientId, Count>) {
@@ -325,9 +305,13 @@ impl Store {
 
     /// Forgets what is remembered of names that have gone, as far as nobody needs it.
     fn tidy(&mut self) {
-        let Self { keys, names, past, .. } = self;
+        let Self { keys, names, past, dirty, .. } = self;
         past.tidy();
-        keys.forget(|name, key| names.contains_key(&key) || past.names.contains_key(name));
+        keys.forget(|name, key| {
+            names.contains_key(&key)
+                || past.names.contains_key(name)
+                || dirty.contains(&Part::Name(key))
+        });
     }
 
     /// The name with this number.
