@@ -9,15 +9,14 @@ use std::{fmt, future::IntoFuture, marker::PhantomData, time::Duration};
 
 use navlock_engine::{Mode, ResourceName};
 
-use self::taking::{Ask, Wanted};
+use self::taking::{Ask, How, Wanted};
 pub use self::{
     error::{FailedName, LockAllError},
     future::LockAllFuture,
     grant::GrantAll,
 };
 use crate::{
-    Error, Lock, LockGuard, LockOptions, blocking, environment::Environment, holding::Holding,
-    sync::Arc,
+    Error, LockGuard, LockOptions, blocking, environment::Environment, holding::Holding, sync::Arc,
 };
 
 /// A request for whichever of several names is free first: see
@@ -91,14 +90,14 @@ impl<G> LockAllRequest<G> {
                 names.dedup_by(|a, b| a.name == b.name);
                 names
             });
-        let ask = Ask {
-            names,
+        let how = How {
             options: LockOptions::default(),
             fails_on_deadlock: false,
             why: String::new(),
             is_any,
         };
-        Self { environment: Arc::clone(environment), ask, grant: PhantomData }
+        let (environment, ask) = (Arc::clone(environment), Ask { names, how });
+        Self { environment, ask, grant: PhantomData }
     }
 
     /// Asks with options that came from elsewhere, in any combination, as
@@ -120,7 +119,7 @@ impl<G> LockAllRequest<G> {
     ///
     /// [`LockManager::lock_with`]: crate::LockManager::lock_with
     pub fn with_options(mut self, options: LockOptions) -> LockAllRequest<Option<Vec<LockGuard>>> {
-        self.ask.options = options;
+        self.ask.how.options = options;
         let Self { environment, ask, .. } = self;
         LockAllRequest { environment, ask, grant: PhantomData }
     }
@@ -145,77 +144,9 @@ impl LockAllRequest {
     /// # }).unwrap();
     /// ```
     pub fn if_available(mut self) -> LockAllRequest<Option<Vec<LockGuard>>> {
-        self.ask.options.if_available = true;
+        self.ask.how.options.if_available = true;
         let Self { environment, ask, .. } = self;
         LockAllRequest { environment, ask, grant: PhantomData }
-    }
-
-    /// Requests the locks and holds them while the future that `callback` returns runs.
-    ///
-    /// ```
-    /// # use navlock::{Error, UserAgent, blocking::block_on};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// # block_on(async {
-    /// let names = locks.lock_all(["log", "db"]).shared().run(async |locks| {
-    ///     locks.iter().map(|lock| lock.name().to_string()).collect::<Vec<_>>()
-    /// });
-    /// assert_eq!(names.await?, ["db", "log"]);
-    /// # Ok::<(), Error>(())
-    /// # }).unwrap();
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name at which the request
-    /// fails. If one of the locks is lost, all are released.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockRequest::run`](crate::LockRequest::run).
-    pub async fn run<F, T>(self, callback: F) -> Result<T, LockAllError>
-    where
-        F: AsyncFnOnce(Vec<Lock>) -> T,
-    {
-        let guards = self.await?;
-        let locks = guards.iter().map(|guard| Lock::clone(guard)).collect();
-        let holding = Holding::of(guards);
-        holding.during(callback(locks)).await
-    }
-}
-
-impl LockAllRequest<Option<Vec<LockGuard>>> {
-    /// Requests the locks and runs `callback`: with all locks held, or with `None` if one of them
-    /// cannot be had at once.
-    ///
-    /// ```
-    /// # use navlock::{Error, UserAgent, blocking::block_on};
-    /// # let locks = UserAgent::new().lock_manager("app");
-    /// let _guard = locks.lock("db").blocking()?;
-    /// let both = locks.lock_all(["log", "db"]).if_available();
-    /// assert!(!block_on(both.run(async |locks| locks.is_some()))?);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name at which the request
-    /// fails.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockRequest::run`](crate::LockRequest::run).
-    pub async fn run<F, T>(self, callback: F) -> Result<T, LockAllError>
-    where
-        F: AsyncFnOnce(Option<Vec<Lock>>) -> T,
-    {
-        match self.await? {
-            Some(guards) => {
-                let locks = guards.iter().map(|guard| Lock::clone(guard)).collect();
-                let holding = Holding::of(guards);
-                holding.during(callback(Some(locks))).await
-            }
-            None => Ok(callback(None).await),
-        }
     }
 }
 
@@ -232,40 +163,51 @@ impl LockAnyRequest {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn if_available(mut self) -> LockAnyRequest<Option<LockGuard>> {
-        self.ask.options.if_available = true;
+        self.ask.how.options.if_available = true;
         let Self { environment, ask, .. } = self;
         LockAllRequest { environment, ask, grant: PhantomData }
     }
+}
 
-    /// Requests one of the locks and holds it while the future that `callback` returns runs.
+impl<G: GrantAll> LockAllRequest<G> {
+    /// Requests the locks and holds them while the future that `callback` returns runs. The callback is given
+    /// the locks, or the one lock. After [`if_available`](Self::if_available) it is given `None` if they
+    /// cannot be had at once.
     ///
     /// ```
     /// # use navlock::{Error, UserAgent, blocking::block_on};
     /// # let locks = UserAgent::new().lock_manager("app");
-    /// let _holder = locks.lock("db-1").blocking()?;
+    /// # block_on(async {
+    /// let names = locks.lock_all(["log", "db"]).shared().run(async |locks| {
+    ///     locks.iter().map(|lock| lock.name().to_string()).collect::<Vec<_>>()
+    /// });
+    /// assert_eq!(names.await?, ["db", "log"]);
+    ///
+    /// let _holder = locks.lock("db-1").await?;
     /// let which = locks.lock_any(["db-1", "db-2"]).run(async |lock| lock.name().to_string());
-    /// assert_eq!(block_on(which)?, "db-2");
+    /// assert_eq!(which.await?, "db-2");
+    /// let both = locks.lock_all(["db-1", "db-2"]).if_available();
+    /// assert!(!both.run(async |locks| locks.is_some()).await?);
     /// # Ok::<(), Error>(())
+    /// # }).unwrap();
     /// ```
     ///
     /// # Errors
     ///
-    /// As [`LockRequest::run`](crate::LockRequest::run).
+    /// As [`LockRequest::run`](crate::LockRequest::run), for the first name at which the request
+    /// fails. If one of the locks is lost, all are released.
     ///
     /// # Cancel safety
     ///
     /// As [`LockRequest::run`](crate::LockRequest::run).
     pub async fn run<F, T>(self, callback: F) -> Result<T, LockAllError>
     where
-        F: AsyncFnOnce(Lock) -> T,
+        F: AsyncFnOnce(G::Locks) -> T,
     {
-        let guards = vec![self.await?];
-        let lock = Lock::clone(&guards[0]);
-        Holding::of(guards).during(callback(lock)).await
+        let (guards, locks) = self.await?.into_guards();
+        Holding::of(guards).during(callback(locks)).await
     }
-}
 
-impl<G: GrantAll> LockAllRequest<G> {
     /// Asks for shared locks of all names that were given without a mode.
     ///
     /// ```
@@ -277,7 +219,7 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn shared(mut self) -> Self {
-        self.ask.options.mode = Mode::Shared;
+        self.ask.how.options.mode = Mode::Shared;
         self
     }
 
@@ -299,7 +241,7 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// # }).unwrap();
     /// ```
     pub fn fail_on_deadlock(mut self) -> Self {
-        self.ask.fails_on_deadlock = true;
+        self.ask.how.fails_on_deadlock = true;
         self
     }
 
@@ -314,7 +256,7 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn why(mut self, why: impl Into<String>) -> Self {
-        self.ask.why = why.into();
+        self.ask.how.why = why.into();
         self
     }
 
@@ -355,7 +297,7 @@ impl<G: GrantAll> LockAllRequest<G> {
     /// were held are then released.
     pub fn blocking_timeout(mut self, timeout: Duration) -> Result<G, LockAllError> {
         // The request may give up by itself, as a request with a signal may.
-        let options = &mut self.ask.options;
+        let options = &mut self.ask.how.options;
         options.signal |= !options.steal && !options.if_available;
         let mut future = self.into_future();
         let answer = blocking::block_on_timeout(&mut future, timeout);
@@ -376,7 +318,7 @@ impl<G> fmt::Debug for LockAllRequest<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockAllRequest")
             .field("names", &self.ask.names)
-            .field("options", &self.ask.options)
+            .field("options", &self.ask.how.options)
             .finish_non_exhaustive()
     }
 }

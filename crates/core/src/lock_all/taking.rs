@@ -2,7 +2,7 @@
 
 use std::{
     mem,
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll},
     vec,
 };
 
@@ -10,11 +10,8 @@ use navlock_engine::{Mode, ResourceName};
 
 use super::error::LockAllError;
 use crate::{
-    Error, LockFuture, LockGuard, LockOptions, LockRequest,
-    environment::Environment,
-    holding::Held,
-    request::Nesting,
-    sync::{Arc, AtomicBool, Mutex, Ordering, lock},
+    Error, LockFuture, LockGuard, LockOptions, LockRequest, environment::Environment,
+    holding::Held, request::Nesting, sync::Arc,
 };
 
 /// A request for the next lock says inside which locks it is. It names the locks that were taken last, at
@@ -34,8 +31,15 @@ pub(super) struct Wanted {
 pub(super) struct Ask {
     /// The names, sorted, each once.
     pub(super) names: Result<Vec<Wanted>, LockAllError>,
+    pub(super) how: How,
+}
+
+/// How the locks are asked for.
+#[derive(Debug)]
+pub(super) struct How {
     pub(super) options: LockOptions,
     pub(super) fails_on_deadlock: bool,
+    /// What the locks are for.
     pub(super) why: String,
     /// Whether one of the names is enough. Then they are in the order in which they were given.
     pub(super) is_any: bool,
@@ -47,15 +51,8 @@ pub(super) struct Taking {
     pub(super) pending: Vec<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
     left: vec::IntoIter<Wanted>,
     pub(super) guards: Vec<LockGuard>,
-    /// How many of the guards have been told to wake this future when their locks are lost.
-    watched: usize,
-    losses: std::sync::Arc<Losses>,
     environment: Arc<Environment>,
-    options: LockOptions,
-    fails_on_deadlock: bool,
-    /// What the locks are for.
-    why: String,
-    is_any: bool,
+    how: How,
     /// Where one lock is enough, the first name whose lock was not available.
     unavailable: Option<ResourceName>,
 }
@@ -65,41 +62,27 @@ pub(super) struct Unavailable(pub(super) ResourceName);
 
 impl Taking {
     pub(super) fn new(environment: Arc<Environment>, ask: Ask) -> Result<Self, LockAllError> {
-        let Ask { names, mut options, fails_on_deadlock, why, is_any } = ask;
+        let Ask { names, mut how } = ask;
         // These checks come before those of the names.
         environment.obtain_lock_manager()?;
-        let left = names?;
+        let (left, options) = (names?, &mut how.options);
         // All options are checked before the first lock is taken, because a request that is refused
         // must not have stolen anything.
         if left.is_empty() {
             options.kind()?;
-            if is_any {
+            if how.is_any {
                 return Err(Error::refused("no names were given, of which one could be had").into());
             }
         }
         for Wanted { name, mode } in &left {
-            let checked = LockOptions { mode: mode.unwrap_or(options.mode), ..options }.kind();
+            let checked = LockOptions { mode: mode.unwrap_or(options.mode), ..*options }.kind();
             checked.map_err(|error| LockAllError::of(name, error))?;
         }
         // A request that waits for any of several names gives each of the others up by itself.
-        options.signal |= is_any && !options.steal && !options.if_available;
-        let left = left.into_iter();
+        options.signal |= how.is_any && !options.steal && !options.if_available;
         let guards = Vec::with_capacity(left.len());
-        let losses = std::sync::Arc::default();
-        let (pending, watched) = (Vec::new(), 0);
-        Ok(Self {
-            pending,
-            left,
-            guards,
-            watched,
-            losses,
-            environment,
-            options,
-            fails_on_deadlock,
-            why,
-            is_any,
-            unavailable: None,
-        })
+        let (pending, left) = (Vec::new(), left.into_iter());
+        Ok(Self { pending, left, guards, environment, how, unavailable: None })
     }
 
     /// Ready with all guards, or with the name of a lock that cannot be had at once. Not to be called
@@ -108,7 +91,7 @@ impl Taking {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Result<Vec<LockGuard>, Unavailable>, LockAllError>> {
-        if self.is_any {
+        if self.how.is_any {
             return self.poll_any(context);
         }
         loop {
@@ -121,14 +104,14 @@ impl Taking {
             // FAST: only a request that has to wait needs to say inside which locks it was made.
             let nesting = || Nesting {
                 inside: self.guards.iter().rev().take(MOST_INSIDE).map(LockGuard::id).collect(),
-                fails_on_deadlock: self.fails_on_deadlock,
+                fails_on_deadlock: self.how.fails_on_deadlock,
                 why: String::new(),
             };
-            let answer = match request.poll_nested(context, &self.why, nesting) {
+            let answer = match request.poll_nested(context, &self.how.why, nesting) {
                 Poll::Ready(answer) => answer,
                 // After a loss there is no use in waiting for more locks, because all of them would
                 // be released.
-                Poll::Pending => return self.poll_lost(context).map(Err),
+                Poll::Pending => return self.guards.poll_lost(context).map(Err),
             };
             match answer {
                 Ok(Some(guard)) => self.guards.push(guard),
@@ -159,7 +142,7 @@ impl Taking {
                 self.pending.push(request);
                 continue;
             };
-            let why = &self.why;
+            let why = &self.how.why;
             match request.poll_nested(context, why, Nesting::default) {
                 // The others leave their queues with this. One that was granted meanwhile is given back.
                 Poll::Ready(Ok(Some(guard))) => return Poll::Ready(Ok(Ok(vec![guard]))),
@@ -171,7 +154,7 @@ impl Taking {
                     return Poll::Ready(Err(LockAllError::of(name, error)));
                 }
                 // What does not wait takes no lock that it does not need, though its answer may take a while.
-                Poll::Pending if self.options.steal || self.options.if_available => {
+                Poll::Pending if self.how.options.steal || self.how.options.if_available => {
                     return Poll::Pending;
                 }
                 Poll::Pending => at += 1,
@@ -186,58 +169,9 @@ impl Taking {
     /// The request for the next name.
     fn ask(&self, wanted: Wanted) -> (ResourceName, LockFuture<'static, Option<LockGuard>>) {
         let Wanted { name, mode } = wanted;
-        let options = LockOptions { mode: mode.unwrap_or(self.options.mode), ..self.options };
+        let options =
+            LockOptions { mode: mode.unwrap_or(self.how.options.mode), ..self.how.options };
         let request = LockRequest::new(&self.environment, name.clone(), options);
         (name, request.into_owned())
-    }
-
-    /// Ready once one of the locks that were taken is lost.
-    ///
-    /// Each guard is asked once, and from then on tells of its loss by itself. With many names, of
-    /// which each is waited for, it would take quadratic time to ask all guards each time.
-    fn poll_lost(&mut self, context: &Context<'_>) -> Poll<LockAllError> {
-        let waker = Waker::from(std::sync::Arc::clone(&self.losses));
-        loop {
-            self.losses.tell(context.waker());
-            for guard in &self.guards[self.watched..] {
-                if let Poll::Ready(lost) = Held::poll_lost(guard, &Context::from_waker(&waker)) {
-                    return Poll::Ready(LockAllError::of(guard.name(), lost.into()));
-                }
-                self.watched += 1;
-            }
-            // This is asked after the task was noted, so a loss from here on wakes the task.
-            if !self.losses.any.swap(false, Ordering::SeqCst) {
-                return Poll::Pending;
-            }
-            // One of the locks was lost, and it is not said which: all guards are asked again.
-            self.watched = 0;
-        }
-    }
-}
-
-/// One waker for all guards, which wakes the task when any of the locks is lost.
-#[derive(Default)]
-struct Losses {
-    any: AtomicBool,
-    task: Mutex<Option<Waker>>,
-}
-
-impl Losses {
-    /// Notes that this task is to be woken, in place of the earlier one.
-    fn tell(&self, task: &Waker) {
-        let task = task.clone();
-        let replaced = lock(&self.task).replace(task);
-        // Dropping a waker calls the caller's code, so it is not done while the mutex is locked.
-        drop(replaced);
-    }
-}
-
-impl Wake for Losses {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.any.store(true, Ordering::SeqCst);
-        let task = lock(&self.task).take();
-        if let Some(task) = task {
-            task.wake();
-        }
     }
 }
