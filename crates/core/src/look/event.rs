@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use navlock_engine::FencingToken;
-
 use super::{Agent, Client, Entry, LockId, LockName, Silence};
 use crate::{ClientId, Lost};
 
@@ -28,8 +26,7 @@ pub struct Event {
 /// fn line(change: &Change) -> String {
 ///     let name = change.name().map_or_else(String::new, |name| format!(" {:?}", name.name));
 ///     let agent = change.agent().map_or_else(String::new, |agent| format!(" by {agent}"));
-///     let token = change.token().map_or_else(String::new, |token| format!(" with {token}"));
-///     format!("{}{name}{agent}{token}", change.word())
+///     format!("{}{name}{agent}", change.word())
 /// }
 ///
 /// let id = LockId { client_id: ClientId::from_bytes([0; 16]), serial: 1 };
@@ -233,14 +230,6 @@ impl Change {
             Self::Recalled { .. } => "recalled",
             Self::Recovered => "recovered",
             Self::LeftOut { .. } => "left-out",
-        }
-    }
-
-    /// The fencing token of the lock that the change is about, if the change tells one.
-    pub fn token(&self) -> Option<FencingToken> {
-        match self {
-            Self::Granted { entry, .. } | Self::Owned { entry, .. } => entry.token,
-            _ => None,
         }
     }
 }
