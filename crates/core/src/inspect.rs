@@ -95,10 +95,28 @@ pub struct Position {
 }
 
 impl AgentInfo {
+    /// Sets the process.
+    #[must_use]
+    pub fn pid(self, pid: u32) -> Self {
+        Self { pid, ..self }
+    }
+
     /// Sets what runs in the process.
     #[must_use]
     pub fn command(self, command: impl Into<String>) -> Self {
         Self { command: command.into(), ..self }
+    }
+
+    /// Sets the user.
+    #[must_use]
+    pub fn user(self, user: impl Into<String>) -> Self {
+        Self { user: user.into(), ..self }
+    }
+
+    /// Sets the machine.
+    #[must_use]
+    pub fn host(self, host: impl Into<String>) -> Self {
+        Self { host: host.into(), ..self }
     }
 
     /// Sets what the agent wants its locks for.

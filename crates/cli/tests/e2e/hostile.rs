@@ -7,7 +7,6 @@ use std::{
         fs::chown,
         net::{UnixListener, UnixStream},
     },
-    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -317,7 +316,7 @@ fn a_client_that_sends_nonsense_is_disconnected_and_disturbs_nobody() {
 }
 
 #[test]
-fn a_client_that_does_not_read_delays_nobody_and_its_death_is_noticed() {
+fn a_client_that_does_not_read_delays_nobody_and_is_hung_up_on() {
     let sandbox = Sandbox::new();
     let holder = sandbox.hold(&["db"]);
     let mut raw = Raw::connect(&sandbox);
@@ -332,16 +331,14 @@ fn a_client_that_does_not_read_delays_nobody_and_its_death_is_noticed() {
             slot: None,
         },
     ]);
-    // The client sends queries and never reads an answer, until the broker no longer reads either.
-    raw.stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    // The client sends queries and never reads an answer.
     let ask = ToDaemon::Query { query: 1, bucket: "default".into() };
     let asked = bytes(&vec![ask; 1000]);
-    let stuck = (0..10_000).find_map(|_| raw.stream.write_all(&asked).err()).unwrap();
-    assert_eq!(stuck.kind(), ErrorKind::WouldBlock);
-
+    raw.stream.write_all(&asked).unwrap();
     assert_eq!(sandbox.code(&["run", "-n", "other", "true"]), 0);
     assert_eq!(sandbox.code(&["run", "-n", "deaf", "true"]), 1);
-    drop(raw);
+    let ended = (0..10_000).find_map(|_| raw.stream.write_all(&asked).err()).unwrap();
+    assert!(matches!(ended.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{ended}");
     assert_eq!(sandbox.code(&["run", "-w", "20", "deaf", "true"]), 0);
     holder.release();
 }

@@ -8,12 +8,6 @@ use navlock_core::{
 
 use crate::{begin_all, fold::name, poll, take_events};
 
-fn described(command: &str) -> AgentInfo {
-    let mut info = AgentInfo::default().command(command);
-    (info.pid, info.user, info.host) = (7, "ada".to_owned(), "engine".to_owned());
-    info
-}
-
 #[test]
 fn what_a_request_is_for_is_shown_with_its_lock_and_with_no_other_lock_of_its_agent() {
     let user_agent = UserAgent::new();
@@ -54,7 +48,7 @@ fn what_a_request_is_for_is_shown_with_its_lock_and_with_no_other_lock_of_its_ag
 #[test]
 fn a_description_adds_to_what_is_known_of_an_agent() {
     let locks = UserAgent::new().lock_manager("app");
-    let info = described("make");
+    let info = AgentInfo::default().pid(7).command("make").user("ada").host("engine");
     locks.describe(&info.clone().why("first").meta("url", "x"));
     locks.describe(&AgentInfo::default().why("second"));
     locks.describe(&AgentInfo::default());
@@ -66,7 +60,7 @@ fn a_description_adds_to_what_is_known_of_an_agent() {
 #[test]
 fn who_has_waited_for_too_long_is_told_which_lock_and_who_holds_it() {
     let locks = UserAgent::new().lock_manager("app");
-    locks.describe(&described("/bin/make -j"));
+    locks.describe(&AgentInfo::default().pid(7).command("/bin/make -j").user("ada").host("engine"));
     let holder = locks.lock("db").shared().why("backup").blocking().unwrap();
     let told = |who: &str| format!("\"db\": the lock could not be had in the time given; {who} it");
     let late = || locks.lock("db").blocking_timeout(Duration::ZERO).unwrap_err().to_string();

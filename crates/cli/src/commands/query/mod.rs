@@ -46,26 +46,21 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     }
     let reach = context.connect_to_ask()?;
     let locks = context.lock_manager(&reach);
-    let colours = terminal::colours(context.colour);
     let verbose = context.verbosity.is_verbose();
     if args.all_buckets {
-        query_all(context, args, verbose, colours)
+        query_all(context, args)
     } else if args.watch {
-        watch(context, &locks, args, colours)
+        watch(context, &locks, args)
     } else {
         let inspection = inspect(&locks, args)?;
         tell_left_out(context, inspection.left_out, args);
-        show(context, &Entry::all(&inspection, args, verbose), args, colours)
+        show(context, &Entry::all(&inspection, args, verbose), args)
     }
 }
 
 /// Shows the locks and requests of all buckets.
-fn query_all(
-    context: &Context,
-    args: &QueryArgs,
-    verbose: bool,
-    colours: bool,
-) -> Result<ExitCode, Failure> {
+fn query_all(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
+    let verbose = context.verbosity.is_verbose();
     let name = args.name.clone();
     let options = name.into_iter().fold(LookOptions::default(), LookOptions::name);
     let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
@@ -78,39 +73,32 @@ fn query_all(
         }
         entries
     });
-    show(context, &entries.collect::<Vec<_>>(), args, colours)
+    show(context, &entries.collect::<Vec<_>>(), args)
 }
 
 /// Writes these entries once, as a table or as JSON.
-fn show(
-    context: &Context,
-    entries: &[Entry<'_>],
-    args: &QueryArgs,
-    colours: bool,
-) -> Result<ExitCode, Failure> {
+fn show(context: &Context, entries: &[Entry<'_>], args: &QueryArgs) -> Result<ExitCode, Failure> {
     if entries.is_empty() && !args.json && io::stdout().is_terminal() {
         context.verbosity.tell("nothing is held and nobody waits");
     }
-    let size = terminal::size(&io::stdout());
-    let text = render(entries, args, size, colours);
-    answer(text)
+    answer(render(context, entries, args, terminal::size(&io::stdout())))
 }
 
 /// The entries as a table, or a line of JSON for each.
 fn render(
+    context: &Context,
     entries: &[Entry<'_>],
     args: &QueryArgs,
     size: Option<(usize, usize)>,
-    colours: bool,
 ) -> String {
     if args.json {
         return entries.iter().map(|entry| entry.json().to_string() + "\n").collect();
     }
-    rows::table(entries, args, size, colours)
+    rows::table(entries, args, size, terminal::colours(context.colour))
 }
 
 /// The part of an overview in each bucket, in the form of an inspection of that bucket.
-fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
+fn by_bucket(overview: &Overview) -> BTreeMap<String, Inspection> {
     let now = Instant::now();
     let mut buckets: BTreeMap<String, Inspection> = BTreeMap::new();
     for (name, queue) in &overview.queues {
@@ -128,7 +116,7 @@ fn by_bucket(overview: &Overview) -> Vec<(String, Inspection)> {
         // The buckets of the entries that were left out are not known.
         inspection.left_out = overview.left_out;
     }
-    buckets.into_iter().collect()
+    buckets
 }
 
 /// The locks and requests of a bucket, if the broker answers in time.
@@ -142,12 +130,7 @@ fn inspect(locks: &LockManager, args: &QueryArgs) -> Result<Inspection, Failure>
 
 /// Shows the locks and requests of a bucket again and again, until the command is interrupted or
 /// nobody reads what it writes.
-fn watch(
-    context: &Context,
-    locks: &LockManager,
-    args: &QueryArgs,
-    colours: bool,
-) -> Result<ExitCode, Failure> {
+fn watch(context: &Context, locks: &LockManager, args: &QueryArgs) -> Result<ExitCode, Failure> {
     let verbose = context.verbosity.is_verbose();
     // Whether the last answer left entries out. People are told when that begins, and not whenever
     // the number of these entries changes.
@@ -161,7 +144,7 @@ fn watch(
         let text = if let Some((_, rows)) = size {
             let left_out = Some(inspection.left_out).filter(|count| *count > 0);
             let last = left_out.map(|count| left_out_of(count, args));
-            let table = render(&entries, args, size, colours);
+            let table = render(context, &entries, args, size);
             let text = screen(&table, last.as_deref(), drawn, rows);
             drawn = Some(text.matches('\n').count());
             text
@@ -174,7 +157,7 @@ fn watch(
                 String::new()
             } else {
                 told = Some(tells);
-                render(&entries, args, size, colours) + "\n"
+                render(context, &entries, args, size) + "\n"
             }
         };
         answer(text)?;

@@ -336,11 +336,13 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
 
 pub(super) fn info() -> AgentInfo {
     let mut info = AgentInfo::default()
+        .pid(4711)
         .command("make -j2")
+        .user("ada")
+        .host("engine")
         .why("to build")
         .meta("url", "http://localhost:3000");
-    (info.pid, info.keeper) = (4711, 4710);
-    (info.user, info.host) = ("ada".to_owned(), "engine".to_owned());
+    info.keeper = 4710;
     info
 }
 
