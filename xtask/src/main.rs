@@ -10,6 +10,7 @@
 //! - `cargo xtask fresh`: follows the README on a minimal Debian that has only Rust and Node.
 //! - `cargo xtask cross`: builds and tests for musl, for 64-bit ARM, and checks for macOS.
 //! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
+//! - `cargo xtask simulate`: simulates the broker and its clients, from seeds, further than its tests do.
 //! - `cargo xtask model`: explores the model of the keeper of etcd further than its tests do.
 //! - `cargo xtask msrv`: builds and tests the library with the oldest Rust that is promised.
 //! - `cargo xtask release --dry-run`: makes all parts of a release, installs them, and publishes nothing.
@@ -30,6 +31,7 @@ mod model;
 mod msrv;
 mod release;
 mod run;
+mod simulate;
 mod test;
 mod torture;
 mod windows;
@@ -57,6 +59,7 @@ usage: cargo xtask <command>
                             needs packages of Debian
   torture [OPTION…]         kill, stop and starve workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break
+  simulate [OPTION…]        simulate the broker and its clients; --seed N, --histories N
   model [OPTION…] [NAME…]   explore what tests of the model of etcd's keeper search at random; --minutes N
   fresh [OPTION…]           follow the README on a minimal Debian that has only Rust and Node
   cross [TARGET…]           build and test for other systems: musl, arm64, macos
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         ["cross", rest @ ..] => cross::cross(rest),
         ["fresh", rest @ ..] => fresh::fresh(rest),
         ["model", rest @ ..] => model::model(rest),
+        ["simulate", rest @ ..] => simulate::simulate(rest),
         ["msrv", rest @ ..] => msrv::msrv(rest),
         ["windows", rest @ ..] => windows::windows(rest),
         ["release", rest @ ..] => release::release(rest),

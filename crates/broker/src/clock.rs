@@ -8,7 +8,34 @@ use navlock_wire::{BootTime, Moment};
 /// This moment. If a process notes a moment and then tells another process something, a moment that
 /// the other process notes after that is later.
 pub(crate) fn now() -> Moment {
+    #[cfg(test)]
+    if let Some(now) = simulated::now() {
+        return now;
+    }
     clock::monotonic()
+}
+
+#[cfg(test)]
+pub(crate) mod simulated {
+    use std::cell::Cell;
+
+    use navlock_wire::Moment;
+
+    thread_local! {
+        /// The clock of this thread; 0 for that of the system.
+        static CLOCK: Cell<Moment> = const { Cell::new(0) };
+    }
+
+    /// Sets the clock of this thread. 0 gives it that of the system again.
+    pub(crate) fn set(now: Moment) {
+        CLOCK.set(now);
+    }
+
+    /// The time on the clock of this thread, if it has one. Each look takes a nanosecond.
+    pub(super) fn now() -> Option<Moment> {
+        let now = CLOCK.get();
+        (now > 0).then(|| CLOCK.replace(now + 1) + 1)
+    }
 }
 
 /// This moment, or a moment of the last few milliseconds, which takes less time to read.

@@ -23,6 +23,9 @@
 
 mod connection;
 mod questions;
+#[cfg(test)]
+mod simulation;
+mod sockets;
 mod times;
 mod wanted;
 
@@ -37,14 +40,15 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_core::host::RequestKind;
-use navlock_platform::{readiness::Readiness, socket::AsyncStream};
+use navlock_platform::{clock::ahead, readiness::Readiness, socket::AsyncStream};
 use navlock_wire::{Moment, ToDaemon};
 use slab::Slab;
 use tokio::sync::oneshot;
 
 use self::{
     connection::{Connection, Read},
-    times::Frame,
+    sockets::Sockets,
+    times::{Frame, Times},
     wanted::Wanted,
 };
 use super::{
@@ -74,10 +78,10 @@ pub(super) struct Turns {
     wanted: Arc<Wanted>,
 }
 
-struct State {
+struct State<S: Sockets = Readiness> {
     daemon: Arc<Daemon>,
-    readiness: Readiness,
-    connections: Slab<Connection>,
+    readiness: S,
+    connections: Slab<Connection<S::Socket>>,
     /// The connections that have more than was read, and those that have joined.
     unread: Vec<usize>,
     /// The answer of the system, whose memory is kept.
@@ -107,7 +111,8 @@ impl Turns {
     ///
     /// If there are no descriptors left.
     pub(super) async fn run(&self, daemon: &Arc<Daemon>) -> std::io::Result<()> {
-        let state = State::new(Arc::clone(daemon), Arc::clone(&self.wanted))?;
+        let readiness = Readiness::new()?;
+        let state = State::new(Arc::clone(daemon), Arc::clone(&self.wanted), readiness);
         *self.state() = Some(state);
         poll_fn(|context| {
             let mut state = self.state();
@@ -176,10 +181,36 @@ impl Turns {
 }
 
 impl State {
-    fn new(daemon: Arc<Daemon>, wanted: Arc<Wanted>) -> std::io::Result<Self> {
-        Ok(Self {
+    fn join(
+        &mut self,
+        session: Session,
+        process: Option<Process>,
+        stream: AsyncStream,
+        heard: BytesMut,
+    ) -> std::io::Result<()> {
+        let key = self.connections.vacant_key();
+        let stream = self.readiness.join(stream, socket_key(key))?;
+        if let Some(process) = &process {
+            // Without this the end of the connection still tells the end of the client.
+            let _ = self.readiness.join_process(process.end_source(), process_key(key));
+        }
+        let times = Times::new(ahead(process.as_ref().map_or(0, Process::number)));
+        self.enter(session, process, (stream, heard), times);
+        Ok(())
+    }
+
+    /// Whether there is anything to do. If not, the task of the turns is woken when there is.
+    fn is_due(&mut self, context: &mut Context<'_>) -> bool {
+        self.wanted.register(context.waker());
+        self.readiness.poll_changed(context).is_ready() || self.is_left()
+    }
+}
+
+impl<S: Sockets> State<S> {
+    fn new(daemon: Arc<Daemon>, wanted: Arc<Wanted>, readiness: S) -> Self {
+        Self {
             daemon,
-            readiness: Readiness::new()?,
+            readiness,
             connections: Slab::new(),
             unread: Vec::new(),
             ready: Vec::new(),
@@ -189,34 +220,22 @@ impl State {
             now: clock::now(),
             buffer: Vec::with_capacity(READ_SIZE),
             wanted,
-        })
+        }
     }
 
-    fn join(
+    /// Enters a session with its socket and what was read from that before.
+    fn enter(
         &mut self,
         session: Session,
         process: Option<Process>,
-        stream: AsyncStream,
-        heard: BytesMut,
-    ) -> std::io::Result<()> {
-        let entry = self.connections.vacant_entry();
-        let key = entry.key();
-        let stream = self.readiness.join(stream, socket_key(key))?;
+        stream: (S::Socket, BytesMut),
+        times: Times,
+    ) {
+        let key = self.connections.vacant_key();
         let waker = Wanted::waker(&self.wanted, key);
-        if let Some(process) = &process {
-            // Without this the end of the connection still tells the end of the client.
-            let _ = self.readiness.join_process(process.end_source(), process_key(key));
-        }
-        entry.insert(Connection::new(session, process, stream, heard, waker));
+        self.connections.insert(Connection::new(session, process, stream, waker, times));
         self.unread.push(socket_key(key));
         self.wanted.want(key);
-        Ok(())
-    }
-
-    /// Whether there is anything to do. If not, the task of the turns is woken when there is.
-    fn is_due(&mut self, context: &mut Context<'_>) -> bool {
-        self.wanted.register(context.waker());
-        self.readiness.poll_changed(context).is_ready() || self.is_left()
     }
 
     /// Whether there is something to do that nothing more has to come for.
@@ -296,19 +315,20 @@ impl State {
 
     /// Acts on one message.
     fn act_on(&mut self, Frame { key, message, .. }: Frame) {
+        let steals = matches!(message, ToDaemon::Request { kind: RequestKind::Steal, .. });
         // The session may have ended at an earlier message.
         let Some(connection) = self.connections.get_mut(key) else { return };
         if connection.session.is_asking() {
             self.answer_in_place(key);
         }
-        let steals = matches!(message, ToDaemon::Request { kind: RequestKind::Steal, .. });
-        if steals {
-            // What there is to tell the thief already does not keep its victims waiting.
-            self.answer();
-        }
         let Some(connection) = self.connections.get_mut(key) else { return };
         let acted = caught(|| connection.session.handle_message(message));
-        self.wanted.want(key);
+        if steals {
+            // The victims are told first.
+            self.wanted.want_last(key);
+        } else {
+            self.wanted.want(key);
+        }
         match acted {
             Ok(()) if steals => self.answer(),
             Ok(()) => {}

@@ -8,17 +8,15 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use navlock_platform::{
-    clock,
-    readiness::{Member, Readiness},
-};
 use navlock_wire::{CodecError, DaemonCodec, Moment, Sent};
 use tokio_util::codec::Decoder;
 
 use super::{
     super::{process::Process, session::Session, session_ends::End, state::Daemon},
+    sockets::{Socket, Sockets},
     times::{Frame, Times},
 };
+use crate::clock;
 
 /// How much is read from a connection in one turn. No more than that can have been sent before the turn: a socket
 /// keeps less.
@@ -37,10 +35,10 @@ pub(super) enum Read {
 }
 
 /// A session with its socket.
-pub(super) struct Connection {
+pub(super) struct Connection<S> {
     pub(super) session: Session,
     process: Option<Process>,
-    stream: Member,
+    stream: S,
     heard: BytesMut,
     waker: Waker,
     times: Times,
@@ -51,16 +49,14 @@ pub(super) struct Connection {
     has_died: bool,
 }
 
-impl Connection {
+impl<S: Socket> Connection<S> {
     pub(super) fn new(
         session: Session,
         process: Option<Process>,
-        stream: Member,
-        heard: BytesMut,
+        (stream, heard): (S, BytesMut),
         waker: Waker,
+        times: Times,
     ) -> Self {
-        let ahead = clock::ahead(process.as_ref().map_or(0, Process::number));
-        let times = Times::new(ahead);
         let (awaits_room, watches_room, has_died) = (false, false, false);
         Self { session, process, stream, heard, waker, times, awaits_room, watches_room, has_died }
     }
@@ -96,7 +92,7 @@ impl Connection {
                 Err(error) => break Read::End(End::from(error)),
             }
         };
-        self.times.date(&mut frames[first..], turn, clock::monotonic);
+        self.times.date(&mut frames[first..], turn, clock::now);
         match heard {
             Read::End(End::Gone) if !self.heard.is_empty() && !self.has_died => {
                 Read::End(CodecError::Truncated.into())
@@ -158,17 +154,17 @@ impl Connection {
     }
 
     /// Has room told as long as something waits for it.
-    pub(super) fn watch_room(&mut self, readiness: &Readiness, key: usize) {
+    pub(super) fn watch_room(&mut self, sockets: &impl Sockets<Socket = S>, key: usize) {
         if mem::replace(&mut self.watches_room, self.awaits_room) != self.awaits_room {
-            readiness.await_room(&self.stream, key, self.awaits_room);
+            sockets.await_room(&self.stream, key, self.awaits_room);
         }
     }
 
     /// Lets the socket and the process go.
-    pub(super) fn leave(&self, readiness: &Readiness, socket: usize, end: usize) {
-        readiness.leave(&self.stream, socket);
+    pub(super) fn leave(&self, sockets: &impl Sockets<Socket = S>, socket: usize, end: usize) {
+        sockets.leave(&self.stream, socket);
         if let Some(process) = &self.process {
-            readiness.leave_process(process.end_source(), end);
+            sockets.leave_process(process, end);
         }
     }
 

@@ -5,12 +5,12 @@
 //! before that are read and acted on, and then the words are read again. If they have not changed, the snapshot
 //! between the two is what was so when they were read first.
 
-use super::{super::consistent::TRIES, State, caught, times::Frame};
+use super::{super::consistent::TRIES, State, caught, sockets::Sockets, times::Frame};
 
 /// How many questions are answered in one turn. Those who lock wait for as many.
 const MOST: usize = 64;
 
-impl State {
+impl<S: Sockets> State<S> {
     /// Takes in a question, which is answered when all that was sent before it was acted on.
     pub(super) fn open_question(&mut self, Frame { key, message, .. }: Frame) {
         let Some(connection) = self.connections.get_mut(key) else { return };

@@ -52,6 +52,12 @@ impl Wanted {
         }
     }
 
+    /// Wants this session to be served after all others that are wanted.
+    pub(super) fn want_last(&self, key: usize) {
+        self.keys().retain(|wanted| *wanted != key);
+        self.want(key);
+    }
+
     /// The next session that is wanted.
     pub(super) fn next(&self) -> Option<usize> {
         self.keys().pop_front()

@@ -1,0 +1,216 @@
+//! What happens in one history: all of it follows from one seed.
+
+use std::fmt;
+
+use navlock_core::{Mode, host::RequestKind};
+
+/// Numbers that look random, and that follow from a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end.max(1) as u64).unwrap_or(0)
+    }
+
+    pub(super) fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
+    pub(super) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
+
+/// One history before it happens.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) clients: Vec<ClientPlan>,
+    /// How much the broker reads at once.
+    pub(super) buffer: usize,
+    /// Whether the broker has a table of owned names, though nobody owns any.
+    pub(super) delegates: bool,
+    /// Whether system calls are interrupted at times.
+    pub(super) interrupts: bool,
+    /// For the order in which sockets are named, and for what happens in the middle of a turn.
+    pub(super) seed: u64,
+    pub(super) steps: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientPlan {
+    /// How far its clock is ahead.
+    pub(super) ahead: i64,
+    /// Whether the broker knows that.
+    pub(super) clock_is_known: bool,
+    /// How many bytes its socket keeps for it.
+    pub(super) room: usize,
+    /// Whether a message is sent at once, or in pieces by later steps.
+    pub(super) in_pieces: bool,
+}
+
+/// What happens next. A step that cannot be taken, as that of a client that has died, is left out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Request {
+        client: usize,
+        agent: usize,
+        name: usize,
+        kind: RequestKind,
+    },
+    /// Ends the request or lock of this place among the client's.
+    Finish {
+        client: usize,
+        place: usize,
+    },
+    Terminate {
+        client: usize,
+        agent: usize,
+    },
+    CloseAgent {
+        client: usize,
+        agent: usize,
+    },
+    Query {
+        client: usize,
+    },
+    /// Sends so many more bytes of what it has said.
+    Send {
+        client: usize,
+        bytes: usize,
+    },
+    /// Reads so many bytes.
+    Read {
+        client: usize,
+        bytes: usize,
+    },
+    Die {
+        client: usize,
+        how: Death,
+    },
+    /// The broker takes a turn, in which so many of the next steps may be taken.
+    Turn {
+        meanwhile: usize,
+    },
+}
+
+/// How the broker learns of a death.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Death {
+    Stream,
+    /// A child of the client keeps its socket open.
+    Process,
+    Both,
+}
+
+/// The most steps of a history, and the most of its requests: what the checker can decide.
+const STEPS: usize = 120;
+const REQUESTS: usize = 26;
+const QUESTIONS: usize = 6;
+/// How many agents a client has.
+pub(super) const AGENTS: usize = 3;
+
+impl Plan {
+    /// The history of this seed. Each seed leaves some kinds of steps and faults out: what all of them hide together,
+    /// a few of them show.
+    pub(super) fn of(seed: u64) -> Self {
+        let random = &mut Random::new(seed);
+        let most = random.one_of(&[4, 4, 11]);
+        let count = 2 + random.below(most);
+        let names = 1 + random.below(3);
+        let agents = 1 + random.below(AGENTS);
+        let [steals, queries, ends, deaths, in_pieces, clocks, unknown, full, piles] =
+            [0; 9].map(|_| random.one_in(2));
+        let kinds = kinds(random, steals);
+        let clients = (0..count).map(|_| ClientPlan {
+            ahead: if clocks { random.one_of(&[0, 500_000, -400_000, 7]) } else { 0 },
+            clock_is_known: !(unknown && random.one_in(3)),
+            room: if full { random.one_of(&[40, 100, 1 << 16]) } else { 1 << 16 },
+            in_pieces: in_pieces && random.one_in(2),
+        });
+        let clients: Vec<_> = clients.collect();
+        let (mut requests, mut questions, mut dead) = (0, 0, 0);
+        let mut steps = Vec::new();
+        let length = 20 + random.below(STEPS - 20);
+        let turn_in = if piles { 2 + random.below(12) } else { 2 };
+        while steps.len() < length {
+            if random.one_in(turn_in) {
+                steps.push(Step::Turn { meanwhile: random.below(5).saturating_sub(1) });
+                continue;
+            }
+            let client = random.below(count);
+            let agent = random.below(agents);
+            match random.below(32) {
+                0..=10 if requests < REQUESTS => {
+                    requests += 1;
+                    let (name, kind) = (random.below(names), random.one_of(&kinds));
+                    steps.push(Step::Request { client, agent, name, kind });
+                }
+                11..=19 => steps.push(Step::Finish { client, place: random.below(3) }),
+                20..=22 if queries && questions < QUESTIONS => {
+                    questions += 1;
+                    steps.push(Step::Query { client });
+                }
+                23 if ends => steps.push(Step::Terminate { client, agent }),
+                24 if ends => steps.push(Step::CloseAgent { client, agent }),
+                25 if deaths && dead + 1 < count => {
+                    dead += 1;
+                    let how = random.one_of(&[Death::Stream, Death::Process, Death::Both]);
+                    steps.push(Step::Die { client, how });
+                }
+                26..=28 => {
+                    let bytes = random.one_of(&[1, 3, 10, 1 << 16]);
+                    steps.push(Step::Send { client, bytes });
+                }
+                _ => steps.push(Step::Read { client, bytes: random.one_of(&[5, 1 << 16]) }),
+            }
+        }
+        Self {
+            clients,
+            buffer: random.one_of(&[9, 64, super::super::READ_SIZE]),
+            delegates: random.one_in(2),
+            interrupts: random.one_in(2),
+            seed: random.next(),
+            steps,
+        }
+    }
+}
+
+/// The kinds of requests in a history.
+fn kinds(random: &mut Random, steals: bool) -> Vec<RequestKind> {
+    let mut kinds = vec![RequestKind::Wait(Mode::Exclusive)];
+    let others = [
+        RequestKind::Wait(Mode::Exclusive),
+        RequestKind::Wait(Mode::Shared),
+        RequestKind::IfAvailable(Mode::Exclusive),
+        RequestKind::IfAvailable(Mode::Shared),
+    ];
+    kinds.extend(others.into_iter().filter(|_| random.one_in(2)));
+    if steals {
+        kinds.push(RequestKind::Steal);
+    }
+    kinds
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stream => "the end of its stream is seen",
+            Self::Process => "the end of its process is seen, and a child keeps its socket",
+            Self::Both => "the ends of its stream and of its process are seen",
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! What the turns need of the sockets of clients. The system has them, and [the simulation](super).
+
+use std::io;
+
+use navlock_platform::readiness::{Member, Readiness};
+
+use super::super::process::Process;
+
+/// Many sockets. See [`Readiness`].
+pub(super) trait Sockets {
+    type Socket: Socket;
+    fn ask(&mut self, keys: &mut Vec<usize>);
+    fn await_room(&self, socket: &Self::Socket, key: usize, awaits: bool);
+    fn leave(&self, socket: &Self::Socket, key: usize);
+    fn leave_process(&self, process: &Process, key: usize);
+}
+
+/// One socket. See [`Member`].
+pub(super) trait Socket {
+    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize>;
+    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn shut_down(&self);
+}
+
+impl Sockets for Readiness {
+    type Socket = Member;
+
+    fn ask(&mut self, keys: &mut Vec<usize>) {
+        self.ask(keys);
+    }
+
+    fn await_room(&self, socket: &Member, key: usize, awaits: bool) {
+        self.await_room(socket, key, awaits);
+    }
+
+    fn leave(&self, socket: &Member, key: usize) {
+        self.leave(socket, key);
+    }
+
+    fn leave_process(&self, process: &Process, key: usize) {
+        self.leave_process(process.end_source(), key);
+    }
+}
+
+impl Socket for Member {
+    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        self.read(into)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.write(bytes)
+    }
+
+    fn shut_down(&self) {
+        self.shut_down();
+    }
+}
