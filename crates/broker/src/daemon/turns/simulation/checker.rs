@@ -68,7 +68,7 @@ pub(super) fn check(history: &History) -> Verdict {
     let about = (0..history.operations.len()).map(|at| about(history, at)).collect();
     let mut search = Search { history, tokens, refused, about, seen: HashSet::new(), furthest: 0 };
     let model = Model { done: vec![false; history.operations.len()], ..Model::default() };
-    match search.explains(0, model) {
+    match search.explains(0, &model) {
         Some(true) => Verdict::Linearizable,
         Some(false) => Verdict::Not { event: search.furthest },
         None => Verdict::Unknown,
@@ -77,13 +77,13 @@ pub(super) fn check(history: &History) -> Verdict {
 
 impl Search<'_> {
     /// Whether some order explains the events from this one on. `None` if the search has given up.
-    fn explains(&mut self, mut event: usize, model: Model) -> Option<bool> {
-        while self.history.events.get(event).is_some_and(|event| self.is_met(event, &model)) {
+    fn explains(&mut self, mut event: usize, model: &Model) -> Option<bool> {
+        while self.history.events.get(event).is_some_and(|event| is_met(event, model)) {
             event += 1;
         }
         self.furthest = self.furthest.max(event);
         let Some(needs) = self.history.events.get(event) else {
-            return Some(self.is_end(&model));
+            return Some(self.is_end(model));
         };
         if !self.seen.insert((event, model.clone())) {
             return Some(false);
@@ -91,22 +91,13 @@ impl Search<'_> {
         if self.seen.len() > MOST {
             return None;
         }
-        for next in self.candidates(event, needs, &model) {
+        for next in self.candidates(event, needs, model) {
             let mut model = model.clone();
-            if self.put(next, &mut model) && self.explains(event, model)? {
+            if self.put(next, &mut model) && self.explains(event, &model)? {
                 return Some(true);
             }
         }
         Some(false)
-    }
-
-    fn is_met(&self, event: &Event, model: &Model) -> bool {
-        match event {
-            Event::Complete(operation) | Event::Answered(operation, ..) => model.done[*operation],
-            Event::Granted(request, _) => model.granted.contains(request),
-            Event::Unavailable(request) => model.unavailable.contains(request),
-            Event::Lost(request) => model.stolen.contains(request),
-        }
     }
 
     /// Whether the clients were told all that there was to tell.
@@ -268,6 +259,7 @@ impl Search<'_> {
     }
 }
 
+/// The names that an operation is about.
 fn about(history: &History, at: usize) -> u8 {
     let requested = |is_meant: &dyn Fn(usize, usize, usize) -> bool| {
         let bits =
@@ -290,6 +282,16 @@ fn about(history: &History, at: usize) -> u8 {
         Act::Die => 0x80 | requested(&|_, client, _| client == operation.client),
         Act::Query if history.events.iter().any(is_answer) => 0xFF,
         Act::Query => 0,
+    }
+}
+
+/// Whether this event follows from what was done.
+fn is_met(event: &Event, model: &Model) -> bool {
+    match event {
+        Event::Complete(operation) | Event::Answered(operation, ..) => model.done[*operation],
+        Event::Granted(request, _) => model.granted.contains(request),
+        Event::Unavailable(request) => model.unavailable.contains(request),
+        Event::Lost(request) => model.stolen.contains(request),
     }
 }
 

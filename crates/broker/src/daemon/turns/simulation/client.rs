@@ -11,6 +11,7 @@ use super::plan::{AGENTS, ClientPlan};
 use crate::clock;
 
 /// A client with its socket.
+#[expect(clippy::struct_excessive_bools, reason = "they are all independent of each other")]
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) plan: ClientPlan,
@@ -23,8 +24,8 @@ pub(super) struct Client {
     unsent: BytesMut,
     ends: VecDeque<(usize, usize)>,
     /// What was sent and not read, to the broker and by the broker.
-    pub(super) to_broker: BytesMut,
-    pub(super) to_client: BytesMut,
+    pub(super) sent_and_unread: BytesMut,
+    pub(super) unread: BytesMut,
     /// What the client has read, and what the broker has sent, up to the end of a message.
     heard: BytesMut,
     told: BytesMut,
@@ -56,8 +57,8 @@ impl Client {
             open: Vec::new(),
             unsent: BytesMut::new(),
             ends: VecDeque::new(),
-            to_broker: BytesMut::new(),
-            to_client: BytesMut::new(),
+            sent_and_unread: BytesMut::new(),
+            unread: BytesMut::new(),
             heard: BytesMut::new(),
             told: BytesMut::new(),
             is_alive: true,
@@ -83,7 +84,7 @@ impl Client {
         let bytes = bytes.min(self.unsent.len());
         let sent = self.unsent.split_to(bytes);
         self.has_news |= bytes > 0;
-        self.to_broker.extend_from_slice(&sent);
+        self.sent_and_unread.extend_from_slice(&sent);
         let mut whole = Vec::new();
         for (end, operation) in std::mem::take(&mut self.ends) {
             match end.checked_sub(bytes) {
@@ -96,8 +97,8 @@ impl Client {
 
     /// Reads so many bytes. Returns the messages that end in these.
     pub(super) fn read(&mut self, bytes: usize) -> Vec<FromDaemon> {
-        let bytes = bytes.min(self.to_client.len());
-        let read = self.to_client.split_to(bytes);
+        let bytes = bytes.min(self.unread.len());
+        let read = self.unread.split_to(bytes);
         self.has_news |= self.awaits_room && bytes > 0;
         self.heard.extend_from_slice(&read);
         messages(&mut self.heard)
@@ -105,7 +106,7 @@ impl Client {
 
     /// Takes in what the broker sends. Returns the messages that end in this.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<FromDaemon> {
-        self.to_client.extend_from_slice(bytes);
+        self.unread.extend_from_slice(bytes);
         self.told.extend_from_slice(bytes);
         messages(&mut self.told)
     }

@@ -195,7 +195,9 @@ impl Inner {
             match message {
                 FromDaemon::Granted { request, .. } => {
                     let of = open.iter_mut().find(|open| open.request == operation(request));
-                    of.into_iter().for_each(|open| open.is_held = true);
+                    if let Some(open) = of {
+                        open.is_held = true;
+                    }
                 }
                 FromDaemon::Unavailable { request }
                 | FromDaemon::Failed { request, .. }
@@ -328,7 +330,7 @@ impl Sockets for World {
         let client = &mut self.get().clients[socket.client];
         client.awaits_room = awaits;
         // As with epoll, what there is already is told as well.
-        client.has_news |= awaits && client.to_client.len() < client.plan.room;
+        client.has_news |= awaits && client.unread.len() < client.plan.room;
     }
 
     fn leave(&self, socket: &SimulatedSocket, _: usize) {
@@ -359,11 +361,11 @@ impl Socket for SimulatedSocket {
     fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         let mut world = self.call()?;
         let client = &mut world.clients[self.client];
-        let bytes = client.to_broker.len().min(into.capacity() - into.len());
+        let bytes = client.sent_and_unread.len().min(into.capacity() - into.len());
         if bytes == 0 && !client.has_ended {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        into.extend_from_slice(&client.to_broker.split_to(bytes));
+        into.extend_from_slice(&client.sent_and_unread.split_to(bytes));
         Ok(bytes)
     }
 
@@ -373,7 +375,7 @@ impl Socket for SimulatedSocket {
         if client.has_ended {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let room = client.plan.room.saturating_sub(client.to_client.len()).min(bytes.len());
+        let room = client.plan.room.saturating_sub(client.unread.len()).min(bytes.len());
         client.is_full = room == 0;
         client.was_full |= room == 0;
         if room == 0 {
