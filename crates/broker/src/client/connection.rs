@@ -4,6 +4,7 @@
 mod own_file;
 mod reader_turns;
 mod reading;
+mod sending;
 mod starting;
 mod thread_state;
 mod writer;

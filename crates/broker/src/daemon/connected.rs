@@ -137,6 +137,6 @@ impl Drop for ConnectedClient {
         let (daemon, number, key) = (Arc::clone(&self.daemon), self.number, self.key);
         self.daemon.clients().connected.insert(number, (key, Arc::clone(&client)));
         let forget = move || daemon.forget(number, key, &client, leaves_file);
-        self.daemon.when_ended(ending, forget);
+        self.daemon.leaving().when_ended(ending, forget);
     }
 }

@@ -8,10 +8,7 @@ use std::{
 
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{
-    process::{END, Process},
-    state::Daemon,
-};
+use super::process::{END, Process};
 
 /// What is done once processes have ended.
 #[derive(Default)]
@@ -47,16 +44,14 @@ impl Leaving {
             (left.act)();
         }
     }
-}
 
-impl Daemon {
     /// Does this once these processes have ended, or [`END`] has passed.
     pub(super) fn when_ended(
         self: &Arc<Self>,
         processes: Vec<Process>,
         act: impl FnOnce() + Send + 'static,
     ) {
-        let mut state = self.leaving().state();
+        let mut state = self.state();
         // Without a runtime nothing can be waited for.
         let Some(runtime) = Handle::try_current().ok().filter(|_| !state.is_over) else {
             drop(state);
@@ -65,13 +60,13 @@ impl Daemon {
         let (waits, until) = (processes.clone(), Instant::now() + END);
         state.left.push(Left { processes, until, act: Box::new(act) });
         drop(state);
-        let daemon = Arc::downgrade(self);
+        let leaving = Arc::downgrade(self);
         runtime.spawn(async move {
             for process in waits {
                 process.until_ended().await;
             }
-            if let Some(daemon) = daemon.upgrade() {
-                daemon.let_go();
+            if let Some(leaving) = leaving.upgrade() {
+                leaving.let_go();
             }
         });
     }
@@ -81,7 +76,7 @@ impl Daemon {
         let waits = |left: &Left| {
             left.until > Instant::now() && !left.processes.iter().all(Process::has_ended)
         };
-        let mut state = self.leaving().state();
+        let mut state = self.state();
         if state.left.is_empty() {
             return;
         }

@@ -25,6 +25,7 @@ use super::{
     process::Process,
     session_ends::End,
     state::Daemon,
+    turns::Turns,
 };
 use crate::{LOGS, client_files::Found};
 
@@ -57,26 +58,27 @@ const SWEEP: Duration = Duration::from_secs(10);
 pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Options) {
     let found = Found::default();
     let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
-    let _ends = EndsSessions(Arc::clone(&daemon));
-    serve_in(&daemon, listener, found, &options).await;
+    let ends = EndsSessions(Arc::new(Turns::new(daemon)));
+    serve_in(&ends.0, listener, found, &options).await;
 }
 
 /// Ends all sessions when this is dropped.
-struct EndsSessions(Arc<Daemon>);
+struct EndsSessions(Arc<Turns>);
 
 impl Drop for EndsSessions {
     fn drop(&mut self) {
-        self.0.end_sessions();
+        self.0.end();
     }
 }
 
 /// Does what [`serve`] does, with the state of a daemon that `found` these files when it started.
 pub(super) async fn serve_in(
-    daemon: &Arc<Daemon>,
+    turns: &Arc<Turns>,
     listener: &impl Accept,
     found: Found,
     options: &Options,
 ) {
+    let daemon = turns.daemon();
     let mut connections = JoinSet::new();
     let mut turned_away = JoinSet::new();
     let most = most_clients();
@@ -91,13 +93,13 @@ pub(super) async fn serve_in(
     watching.spawn(Arc::clone(daemon).watch_deadlocks());
     watching.spawn(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
-    let turns = daemon.turns().run(daemon);
-    tokio::pin!(turns);
+    let taking_turns = turns.run();
+    tokio::pin!(taking_turns);
     let mut recovering = true;
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
-            ended = &mut turns => {
+            ended = &mut taking_turns => {
                 tracing::error!(target: LOGS, "the broker ends: it cannot serve: {ended:?}");
                 return;
             }
@@ -107,13 +109,14 @@ pub(super) async fn serve_in(
                     drop(stream);
                     continue;
                 }
-                let (daemon, handshake_timeout) = (Arc::clone(daemon), options.limits.handshake);
-                if connections.len() + daemon.turns().len() + 2 * daemon.orphans() + descriptor::counted() < most {
-                    connections.spawn(connection(stream, daemon, handshake_timeout));
+                let (turns, handshake_timeout) = (Arc::clone(turns), options.limits.handshake);
+                let taken = connections.len() + turns.len() + 2 * daemon.orphans();
+                if taken + descriptor::counted() < most {
+                    connections.spawn(connection(stream, turns, handshake_timeout));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.turned_away();
-                    turned_away.spawn(turn_away(stream, daemon, handshake_timeout, most));
+                    turned_away.spawn(turn_away(stream, turns, handshake_timeout, most));
                 }
             }
             Some(_) = turned_away.join_next() => {}
@@ -204,7 +207,7 @@ fn most_clients() -> usize {
 /// Tells a client that there are too many clients. Such a connection can still look at the locks.
 async fn turn_away(
     stream: AsyncStream,
-    daemon: Arc<Daemon>,
+    turns: Arc<Turns>,
     handshake_timeout: Duration,
     most: usize,
 ) {
@@ -213,23 +216,23 @@ async fn turn_away(
         "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
     );
-    let new_connection = NewConnection::new(stream, None, daemon).turned_away(why);
+    let new_connection = NewConnection::new(stream, None, turns).turned_away(why);
     let introduced = timeout(handshake_timeout, new_connection.introduce()).await;
     if let Ok(Ok(Introduced::Looker(looking))) = introduced {
         let _ = timeout(handshake_timeout, looking.serve()).await;
     }
 }
 
-async fn connection(stream: AsyncStream, daemon: Arc<Daemon>, handshake_timeout: Duration) {
+async fn connection(stream: AsyncStream, turns: Arc<Turns>, handshake_timeout: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
-    let end = match introduce(stream, process.clone(), Arc::clone(&daemon), handshake_timeout).await
+    let end = match introduce(stream, process.clone(), Arc::clone(&turns), handshake_timeout).await
     {
         Ok(Introduced::Client(admission, claims)) => {
             let ended = end_of(process.clone());
             match admission.settle(claims, ended).await {
                 Ok((session, stream, heard)) => {
-                    let joined = daemon.turns().join(session, process, stream, heard);
+                    let joined = turns.join(session, process, stream, heard);
                     joined.err().map(|error| End::Stream(error.into()))
                 }
                 Err(end) => unless_gone(end),
@@ -241,7 +244,7 @@ async fn connection(stream: AsyncStream, daemon: Arc<Daemon>, handshake_timeout:
         Err(end) => unless_gone(end),
     };
     if let Some(end) = end {
-        daemon.ends().note(pid, &end);
+        turns.daemon().ends().note(pid, &end);
     }
 }
 
@@ -249,10 +252,10 @@ async fn connection(stream: AsyncStream, daemon: Arc<Daemon>, handshake_timeout:
 async fn introduce(
     stream: AsyncStream,
     process: Option<Process>,
-    daemon: Arc<Daemon>,
+    turns: Arc<Turns>,
     handshake_timeout: Duration,
 ) -> Result<Introduced, End> {
-    let new_connection = NewConnection::new(stream, process.clone(), daemon);
+    let new_connection = NewConnection::new(stream, process.clone(), turns);
     let introduced = tokio::select! {
         biased;
         introduced = timeout(handshake_timeout, new_connection.introduce()) => introduced,

@@ -79,6 +79,7 @@ use self::{
     place_guard::PlaceGuard,
     state::Daemon,
     tokens::Tokens,
+    turns::Turns,
 };
 pub use crate::spawn::{READY_LINE, WAITS_FOR};
 use crate::{
@@ -138,6 +139,7 @@ pub fn run(
     let delegations = Delegations::new(tokens.epoch());
     let daemon = Daemon::new(user_agent, options, Some(files), &found, Some(delegations));
     let daemon = Arc::new(daemon);
+    let turns = Arc::new(Turns::new(Arc::clone(&daemon)));
     let dies_of_panics = DiesOfPanics;
     let ended = runtime.block_on(async {
         let listening = listen_at(place, options, &mut place_guard)?;
@@ -146,7 +148,7 @@ pub fn run(
         // for it.
         log_start(place, options, complaint.as_deref());
         let has_place =
-            serve_until_end(&daemon, &listening, found, options, &mut place_guard, &mut tokens)
+            serve_until_end(&turns, &listening, found, options, &mut place_guard, &mut tokens)
                 .await;
         // The socket's name is removed first. From here on, clients start a new daemon, which waits
         // for our lock. A client that has connected and was not accepted sees the stream end before
@@ -166,7 +168,8 @@ pub fn run(
     // Clients that are still connected claim their locks from the next daemon, as if we had been
     // killed.
     let notes = daemon.leave_behind();
-    daemon.end_sessions();
+    turns.end();
+    drop(turns);
     // This drops the user agent, which then gives up its own leases. If we are killed before that, the next
     // daemon finds the notes.
     drop(daemon);
@@ -220,7 +223,7 @@ fn log_start(place: &Place, options: &Options, complaint: Option<&str>) {
 /// daemon has the place, the place is removed, or a signal ends this one. Returns whether this daemon still has
 /// the place.
 async fn serve_until_end(
-    daemon: &Arc<Daemon>,
+    turns: &Arc<Turns>,
     listening: &Listening,
     found: Found,
     options: &Options,
@@ -228,10 +231,10 @@ async fn serve_until_end(
     tokens: &mut Tokens,
 ) -> bool {
     tokio::select! {
-        () = serve_in(daemon, listening, found, options) => true,
+        () = serve_in(turns, listening, found, options) => true,
         // If the place is lost, all sessions end, and their clients connect to the broker that has the
         // place.
-        () = place_guard.keep(listening, daemon) => false,
+        () = place_guard.keep(listening, turns.daemon()) => false,
         () = keep_ahead(tokens) => true,
         () = told_to_end(options.end.as_deref()) => {
             tracing::info!(target: LOGS, "it was told to end, by a signal");

@@ -18,6 +18,7 @@ use super::{
     shared_client::lock,
     state::Daemon,
     stealing::Steal,
+    turns::Turns,
 };
 
 /// How many questions may come on one connection before an introduction.
@@ -26,6 +27,7 @@ const QUESTIONS: usize = 64;
 /// A connection that has not introduced itself yet.
 pub(super) struct NewConnection {
     stream: Stream,
+    turns: Arc<Turns>,
     daemon: Arc<Daemon>,
     /// Why the connection is turned away as a client, if it is.
     turned_away: Option<String>,
@@ -45,8 +47,9 @@ pub(super) enum Introduced {
 }
 
 impl NewConnection {
-    pub(super) fn new(stream: AsyncStream, process: Option<Process>, daemon: Arc<Daemon>) -> Self {
-        Self { stream: DaemonCodec::default().framed(stream), daemon, turned_away: None, process }
+    pub(super) fn new(stream: AsyncStream, process: Option<Process>, turns: Arc<Turns>) -> Self {
+        let (stream, daemon) = (DaemonCodec::default().framed(stream), Arc::clone(turns.daemon()));
+        Self { stream, turns, daemon, turned_away: None, process }
     }
 
     /// Says why this connection cannot become a client. It may ask and look all the same.
@@ -104,15 +107,15 @@ impl NewConnection {
                     FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {
-                    self.daemon.turns().catch_up().await;
+                    self.turns.catch_up().await;
                     let steal = Steal { bucket, name, from, info };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     // The victims are told first.
-                    self.daemon.turns().catch_up().await;
+                    self.turns.catch_up().await;
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } => {
-                    self.daemon.turns().catch_up().await;
+                    self.turns.catch_up().await;
                     // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;

@@ -100,6 +100,14 @@ impl Requests {
         self.entries.iter().filter_map(|(id, entry)| Some((*id, entry.shown()?)))
     }
 
+    /// All requests and locks, or those of this name in any bucket. In no order.
+    pub(super) fn ids(&mut self, name: Option<&ResourceName>) -> Vec<RequestId> {
+        match name {
+            Some(name) => self.by_name.ids(&self.entries, name),
+            None => self.entries.keys().copied().collect(),
+        }
+    }
+
     /// How many locks are held, and how many requests are pending.
     pub(super) fn count(&self) -> (usize, usize) {
         let granted = self.entries.values().filter(|entry| entry.is_held());

@@ -28,7 +28,6 @@ use super::{
     recovery::Recovery,
     session_ends::{End, Ends},
     shared_client::{SharedClient, lock},
-    turns::Turns,
 };
 use crate::client_files::{self, ClientFiles, Found, OwnNotes};
 
@@ -66,8 +65,7 @@ pub(super) struct Daemon {
     log_names: bool,
     /// The leases that the daemon has itself, where locks are kept elsewhere.
     own_leases: OwnLeases,
-    turns: Turns,
-    leaving: Leaving,
+    leaving: Arc<Leaving>,
     /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -114,8 +112,7 @@ impl Daemon {
             log: options.log.clone(),
             log_names: options.log_names,
             own_leases: OwnLeases::default(),
-            turns: Turns::default(),
-            leaving: Leaving::default(),
+            leaving: Arc::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -172,13 +169,8 @@ impl Daemon {
         self.files.as_ref()
     }
 
-    /// The sessions.
-    pub(super) fn turns(&self) -> &Turns {
-        &self.turns
-    }
-
     /// The clients that have gone and whose processes have not ended.
-    pub(super) fn leaving(&self) -> &Leaving {
+    pub(super) fn leaving(&self) -> &Arc<Leaving> {
         &self.leaving
     }
 
@@ -295,12 +287,6 @@ impl Daemon {
         let orphans = clients.orphans.values().map(|orphan| &orphan.client);
         let connected = clients.connected.values().map(|(_, client)| client);
         connected.chain(orphans).cloned().collect()
-    }
-
-    /// Ends all sessions.
-    pub(super) fn end_sessions(&self) {
-        self.turns.end();
-        self.leaving.end();
     }
 
     /// Leaves all requests and locks of clients as they are, although their sessions end: where

@@ -69,8 +69,8 @@ const TURNS: usize = 4;
 const ANSWER_AFTER: usize = 64;
 
 /// The sessions of a broker, and their turns.
-#[derive(Default)]
 pub(super) struct Turns {
+    daemon: Arc<Daemon>,
     /// `None` as long as the broker does not serve.
     state: Mutex<Option<State>>,
     /// Those who wait for the end of the next turn.
@@ -100,6 +100,15 @@ struct State<S: Sockets = Readiness> {
 }
 
 impl Turns {
+    pub(super) fn new(daemon: Arc<Daemon>) -> Self {
+        Self { daemon, state: Mutex::default(), late: Mutex::default(), wanted: Arc::default() }
+    }
+
+    /// The state that all sessions share.
+    pub(super) fn daemon(&self) -> &Arc<Daemon> {
+        &self.daemon
+    }
+
     fn state(&self) -> MutexGuard<'_, Option<State>> {
         // A poisoned mutex may be used: each session is caught with its own panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -110,9 +119,9 @@ impl Turns {
     /// # Errors
     ///
     /// If there are no descriptors left.
-    pub(super) async fn run(&self, daemon: &Arc<Daemon>) -> std::io::Result<()> {
+    pub(super) async fn run(&self) -> std::io::Result<()> {
         let readiness = Readiness::new()?;
-        let state = State::new(Arc::clone(daemon), Arc::clone(&self.wanted), readiness);
+        let state = State::new(Arc::clone(&self.daemon), Arc::clone(&self.wanted), readiness);
         *self.state() = Some(state);
         poll_fn(|context| {
             let mut state = self.state();
@@ -139,6 +148,7 @@ impl Turns {
     pub(super) fn end(&self) {
         let state = self.state().take();
         drop(state);
+        self.daemon.leaving().end();
     }
 
     /// How many sessions there are.
@@ -287,7 +297,7 @@ impl<S: Sockets> State<S> {
 
     /// Acts on all but questions.
     fn act_on_messages(&mut self) {
-        self.daemon.let_go();
+        self.daemon.leaving().let_go();
         for (key, end) in mem::take(&mut self.ended) {
             let frames = mem::take(&mut self.frames).into_iter();
             let (theirs, others): (Vec<_>, _) = frames.partition(|frame| frame.key == key);

@@ -283,15 +283,6 @@ fn lost_message(name: &str, lost: Lost, count: usize) -> String {
     format!("{name}: {lost}{before}; try again")
 }
 
-/// The locks of these names in the order of the names, which is not the order in which locks are taken.
-pub(super) fn in_order_of<'a>(
-    names: &[ResourceName],
-    guards: &'a [LockGuard],
-) -> Vec<&'a LockGuard> {
-    let guard = |name| guards.iter().find(|guard| guard.name() == name);
-    names.iter().filter_map(guard).collect()
-}
-
 /// The first of these locks that is lost, and how. If none is lost, each lock will wake this task
 /// when it is lost.
 pub(super) fn lost(

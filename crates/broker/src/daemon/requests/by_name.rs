@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use foldhash::quality::RandomState;
+use foldhash::{fast::RandomState as FastState, quality::RandomState};
+use indexmap::IndexMap;
 use navlock_core::ResourceName;
 use navlock_engine::RequestId;
 
-use super::{Entry, Requests};
+use super::entry::Entry;
 
 /// The requests by name, from the first question about a name on, so that the next such question looks
 /// at no others.
@@ -32,15 +33,15 @@ impl ByName {
         self.room -= 1;
         names.entry(name.clone()).or_default().push(id);
     }
-}
 
-impl Requests {
-    /// All requests and locks, or those of this name in any bucket. In no order.
-    pub(in super::super) fn ids(&mut self, name: Option<&ResourceName>) -> Vec<RequestId> {
-        let Self { entries, by_name, .. } = self;
-        let Some(name) = name else { return entries.keys().copied().collect() };
-        let names = by_name.names.get_or_insert_with(|| {
-            by_name.room = 2 * entries.len() + 64;
+    /// The requests and locks of this name in any bucket, of all these. In no order.
+    pub(super) fn ids(
+        &mut self,
+        entries: &IndexMap<RequestId, Entry, FastState>,
+        name: &ResourceName,
+    ) -> Vec<RequestId> {
+        let names = self.names.get_or_insert_with(|| {
+            self.room = 2 * entries.len() + 64;
             let mut table = HashMap::<_, Vec<_>, _>::default();
             let all = entries.iter().filter_map(|(id, entry)| Some((id, entry.name()?)));
             all.for_each(|(id, name)| table.entry(name.clone()).or_default().push(*id));

@@ -176,7 +176,7 @@ impl<S: Socket> Connection<S> {
         let ending = process.filter(|process| connected.holds() && process.is_ending());
         match ending {
             // The next holder may need a file or port that the process has not closed yet.
-            Some(process) => daemon.when_ended(vec![process], move || drop(connected)),
+            Some(process) => daemon.leaving().when_ended(vec![process], move || drop(connected)),
             None => drop(connected),
         }
         // FAST: this comes after the waiters for the client's locks were noted.

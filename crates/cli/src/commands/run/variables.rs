@@ -4,7 +4,7 @@ use std::{env, process::Command};
 
 use navlock::{INSIDE_VARIABLE, LockGuard, ResourceName, surrounding, told_to_command};
 
-use crate::{args::PROJECT_BUCKET, commands::acquire::in_order_of};
+use crate::{args::PROJECT_BUCKET, commands::named::in_order_of};
 
 /// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.

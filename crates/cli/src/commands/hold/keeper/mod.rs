@@ -22,7 +22,8 @@ use crate::{
     args::{OnLost, Take},
     commands::{
         Context,
-        acquire::{Bounds, acquire, in_order_of},
+        acquire::{Bounds, acquire},
+        named::in_order_of,
         stream_waker::StreamWaker,
     },
     exit::{Failure, UNREACHABLE},
