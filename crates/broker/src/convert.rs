@@ -40,6 +40,7 @@ pub(crate) fn failed(failure: Failure) -> Error {
             Unreachable::new(UnreachableKind::Unavailable, "the broker is ending; try again").into()
         }
         Failure::Refused(why) => Error::refused(why),
+        Failure::Lost(lost) => lost.into(),
         // This error comes from the service that keeps the locks. What a broker itself refuses is
         // one of the other failures.
         Failure::Other(why) => Unreachable::new(UnreachableKind::Upstream, why).into(),
@@ -53,6 +54,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::Terminated => Failure::Terminated,
         Error::Closed => Failure::Closed,
         Error::Refused(why) => Failure::Refused(why.message().to_owned()),
+        Error::Lost(lost) => Failure::Lost(*lost),
         other => Failure::Other(other.to_string()),
     }
 }

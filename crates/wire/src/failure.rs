@@ -15,6 +15,8 @@ pub enum Failure {
     Other(String),
     /// What was asked for is too long or too much, and asking again will not help; for people.
     Refused(String),
+    /// The lock was granted, and was lost before the client was told.
+    Lost(Lost),
 }
 
 /// How a lock was lost. If it was stolen: by this agent, if that is known.

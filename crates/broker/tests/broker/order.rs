@@ -3,10 +3,10 @@
 use std::io::{ErrorKind, Read, Write};
 
 use bytes::BytesMut;
-use navlock_core::{Mode, ResourceName, host::RequestKind};
+use navlock_core::{Lost, Mode, ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::clock;
-use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
+use navlock_wire::{ClientCodec, Failure, FromDaemon, Sent, ToDaemon, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{
@@ -55,6 +55,25 @@ fn a_victim_is_told_before_a_thief_that_has_just_come() {
         let told = ClientCodec::default().decode(&mut bytes).unwrap();
         assert!(matches!(told, Some(FromDaemon::Lost { .. })), "round {round}: {told:?}");
     }
+}
+
+#[test]
+fn who_is_robbed_before_it_was_told_of_its_grant_is_told_that_it_was_stolen_from() {
+    let daemon = Daemon::start();
+    let wait = RequestKind::Wait(Mode::Exclusive);
+    let mut holder = Raw::connect(&daemon.place(), &introduction(1));
+    holder.say(&[ask(0, "db", wait)]);
+    holder.receive_until(is_granted);
+    let mut waiter = Raw::connect(&daemon.place(), &introduction(2));
+    waiter.say(&[ask(0, "db", wait), ToDaemon::Status { query: 0 }]);
+    waiter.receive_until(|message| matches!(message, FromDaemon::Status { .. }).then_some(()));
+    // In one piece, so that the daemon acts on both in one turn.
+    let request = RequestId::from_parts(0, 0);
+    holder.say(&[ToDaemon::Finish { request }, ask(1, "db", RequestKind::Steal)]);
+    holder.receive_until(is_granted);
+    let told = waiter.receive();
+    let failure = Failure::Lost(Lost::Stolen);
+    assert_eq!(told, FromDaemon::Failed { request, failure });
 }
 
 #[test]

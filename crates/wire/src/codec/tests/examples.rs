@@ -61,9 +61,13 @@ pub(super) fn locks_from_daemon() -> Vec<FromDaemon> {
         },
     ];
     let why = || "no".to_owned();
-    for failure in
-        [Failure::Terminated, Failure::Closed, Failure::Other(why()), Failure::Refused(why())]
-    {
+    for failure in [
+        Failure::Terminated,
+        Failure::Closed,
+        Failure::Other(why()),
+        Failure::Refused(why()),
+        Failure::Lost(Lost::Stolen),
+    ] {
         all.push(FromDaemon::Failed { request, failure: failure.clone() });
         all.push(FromDaemon::QueryFailed { query: 2, failure });
     }
