@@ -302,7 +302,8 @@ impl<S: Sockets> State<S> {
             let frames = mem::take(&mut self.frames).into_iter();
             let (theirs, others): (Vec<_>, _) = frames.partition(|frame| frame.key == key);
             self.frames = others;
-            for frame in theirs {
+            // Nobody would read the answer to a question.
+            for frame in theirs.into_iter().filter(|frame| !is_question(&frame.message)) {
                 self.act_on(frame);
             }
             self.finish(key, end);
