@@ -7,7 +7,7 @@ use std::{
     rc::Rc,
 };
 
-use navlock_core::host::RequestKind;
+use navlock_core::{Lost, host::RequestKind};
 use navlock_wire::{Failure, FromDaemon, ToDaemon};
 
 use super::{
@@ -254,8 +254,8 @@ impl Inner {
                 Event::Answered(usize::try_from(query).unwrap_or(0), held, pending)
             }
             // It was granted and stolen before the client was told of either.
-            FromDaemon::Failed { request, failure: Failure::Other(why) }
-                if why.contains("stolen") && !is_over(self, request) =>
+            FromDaemon::Failed { request, failure: Failure::Lost(Lost::Stolen) }
+                if !is_over(self, request) =>
             {
                 Event::Lost(operation(request))
             }
