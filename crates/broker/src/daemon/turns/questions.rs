@@ -71,3 +71,154 @@ impl<S: Sockets> State<S> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::{
+        cell::RefCell,
+        io::{self, ErrorKind},
+        mem,
+        rc::Rc,
+        sync::Arc,
+    };
+
+    use bytes::BytesMut;
+    use navlock_core::{ClientId, FencingToken, Mode, host::RequestKind};
+    use navlock_delegation::{OwnerMap, Released};
+    use navlock_engine::RequestId;
+    use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon};
+    use tokio_util::codec::{Decoder, Encoder};
+
+    use super::{
+        super::{
+            super::{
+                Options, delegations::Delegations, process::Process, session::Session,
+                shared_client::lock, state::Daemon, user_agent,
+            },
+            socket_key,
+            sockets::Socket,
+            times::Times,
+        },
+        *,
+    };
+    use crate::{
+        Place,
+        client_files::{ClientFiles, Found},
+        clock,
+    };
+
+    const OWNER: usize = 0;
+    const ASKER: usize = 1;
+
+    /// Two sockets, and what the owner does as soon as the asker's socket is read.
+    struct Two(Rc<RefCell<Inner>>);
+
+    struct Wire(usize, Rc<RefCell<Inner>>);
+
+    type Act = Box<dyn FnOnce(&mut Inner)>;
+
+    #[derive(Default)]
+    struct Inner {
+        to_broker: [BytesMut; 2],
+        to_asker: BytesMut,
+        ready: Vec<usize>,
+        then: Option<Act>,
+    }
+
+    impl Inner {
+        fn say(&mut self, client: usize, message: &ToDaemon) {
+            let sent = Sent { at: clock::now(), message };
+            ClientCodec::default().encode(sent, &mut self.to_broker[client]).unwrap();
+            self.ready.push(socket_key(client));
+        }
+    }
+
+    impl Sockets for Two {
+        type Socket = Wire;
+
+        fn ask(&mut self, keys: &mut Vec<usize>) {
+            keys.append(&mut self.0.borrow_mut().ready);
+        }
+
+        fn await_room(&self, _: &Wire, _: usize, _: bool) {}
+        fn leave(&self, _: &Wire, _: usize) {}
+        fn leave_process(&self, _: &Process, _: usize) {}
+    }
+
+    impl Socket for Wire {
+        fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+            let inner = &mut *self.1.borrow_mut();
+            let bytes = mem::take(&mut inner.to_broker[self.0]);
+            if bytes.is_empty() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            into.extend_from_slice(&bytes);
+            if let Some(then) = inner.then.take_if(|_| self.0 == ASKER) {
+                then(inner);
+            }
+            Ok(bytes.len())
+        }
+
+        fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+            if self.0 == ASKER {
+                self.1.borrow_mut().to_asker.extend_from_slice(bytes);
+            }
+            Ok(bytes.len())
+        }
+
+        fn shut_down(&self) {}
+    }
+
+    #[test]
+    fn a_snapshot_that_shows_a_name_taken_without_a_message_shows_what_was_asked_for_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ClientFiles::of(&Place::at(directory.path().join("sock")));
+        let own = files.register([1; 16]).unwrap();
+        let map = Arc::new(OwnerMap::make(own.file()).unwrap());
+        let (options, locks) = (Options::default(), user_agent(FencingToken::new(1)));
+        let delegations = Some(Delegations::new(0));
+        let daemon =
+            Arc::new(Daemon::new(locks, &options, Some(files), &Found::default(), delegations));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _in_it = runtime.enter();
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        let [first, second] = [1, 2].map(|serial| RequestId::from_parts(1, serial));
+        let owner = daemon.enter(Some([1; 16]), false, None);
+        assert!(owner.map(map.nonce()).is_some());
+        let mut client = lock(&owner.client);
+        client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
+        client.request(0, first, "owned".try_into().unwrap(), kind, Some(0)).unwrap();
+        drop(client);
+        let word = || map.slot(0).unwrap().word();
+        assert_eq!(word().release(word().look().count()), Released::Kept);
+        assert!(!word().look().is_held());
+
+        let inner = Rc::new(RefCell::new(Inner::default()));
+        let wanted = Arc::default();
+        let mut state = State::new(Arc::clone(&daemon), wanted, Two(Rc::clone(&inner)));
+        for (number, connected) in [owner, daemon.enter(None, false, None)].into_iter().enumerate()
+        {
+            let session = Session::new(connected, Arc::clone(&daemon));
+            let wire = Wire(number, Rc::clone(&inner));
+            state.enter(session, None, (wire, BytesMut::new()), Times::new(Some(0)));
+        }
+        state.turn();
+
+        let query = ToDaemon::Query { query: 1, bucket: "app".into() };
+        inner.borrow_mut().say(ASKER, &query);
+        let taken = Arc::clone(&map);
+        inner.borrow_mut().then = Some(Box::new(move |inner| {
+            let name = "asked".try_into().unwrap();
+            let ask = ToDaemon::Request { agent: 0, request: second, name, kind, slot: None };
+            inner.say(OWNER, &ask);
+            assert!(taken.slot(0).unwrap().word().take().is_some());
+        }));
+        state.turn();
+        let told = ClientCodec::default().decode(&mut inner.borrow_mut().to_asker).unwrap();
+        let Some(FromDaemon::Snapshot { mut held, .. }) = told else { panic!("{told:?}") };
+        held.sort_by(|one, other| one.name.cmp(&other.name));
+        let names: Vec<_> = held.iter().map(|lock| lock.name.to_string()).collect();
+        assert_eq!(names, ["asked", "owned"]);
+    }
+}

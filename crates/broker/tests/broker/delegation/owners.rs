@@ -108,6 +108,21 @@ fn an_if_available_request_for_a_held_name_is_refused_and_the_owner_tells_its_re
 }
 
 #[test]
+fn a_name_whose_word_is_free_is_granted_though_the_message_of_its_release_has_not_come() {
+    for kind in [TRY, EXCLUSIVE, SHARED] {
+        let host = Host::start();
+        let (mut owner, mut other) = (host.owner(1), host.client(2));
+        let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
+        let asked = other.ask("db", TRY);
+        assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
+        assert_eq!(owner.release(0), Released::Tell);
+        other.take("db", kind);
+        owner.finish(held);
+        assert!(owner.waits());
+    }
+}
+
+#[test]
 fn a_theft_is_seen_in_the_map_before_the_thief_knows_of_it() {
     for slot in [None, Some(0)] {
         let host = Host::start();
