@@ -170,12 +170,14 @@ impl Daemon {
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| {
                 inheritors.iter().for_each(Process::wait_if_ending);
-                if let Some(daemon) = daemon.upgrade() {
-                    // `end_orphan` spawns what takes a while on the runtime, so this thread has to enter
-                    // the runtime.
-                    let _context = runtime.enter();
-                    daemon.end_orphan(number);
-                }
+                // The end takes place between two turns. The file stays until then, because a turn before may try it.
+                let end = async move {
+                    if let Some(daemon) = daemon.upgrade() {
+                        daemon.end_orphan(number);
+                    }
+                };
+                // If it is cancelled, the daemon has ended.
+                let _ = runtime.block_on(runtime.spawn(end));
             });
         });
         if waiting.is_ok() { Watch::Thread } else { Watch::ToStart }
@@ -205,12 +207,12 @@ impl Daemon {
     /// locks is lost.
     fn end_orphan(&self, number: u64) {
         // There may be no such orphan any more, because its client has come back. The mutex of the clients
-        // is not locked while the orphan is dropped, because the drop wakes others.
+        // is not locked while the orphan ends, because that wakes others.
         let ended = self.clients().orphans.remove(&number);
-        let key = ended.as_ref().map(|orphan| orphan.key);
-        drop(ended);
-        if let Some(key) = key {
-            self.forget_leases(key);
+        if let Some(orphan) = ended {
+            // A picture that is being made may have the client as well.
+            lock(&orphan.client).end();
+            self.forget_leases(orphan.key);
         }
         self.gone.notify_one();
     }
