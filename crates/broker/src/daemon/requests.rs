@@ -13,16 +13,15 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll, Wake, Waker},
 };
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
-use navlock_core::{LockFuture, LockGuard, LockManager, Lost, ResourceName, host::RequestKind};
+use navlock_core::{
+    LockFuture, LockGuard, LockManager, Lost, ResourceName, host::RequestKind, look::LockId,
+};
 use navlock_engine::{FencingToken, Patience, RequestId};
 use navlock_wire::{Agent, Moment};
 
@@ -53,6 +52,8 @@ pub(super) struct Requests {
     whys: HashMap<RequestId, Arc<str>, RandomState>,
     /// The outcomes of claims that the client was not told yet.
     settled: VecDeque<(RequestId, Outcome)>,
+    /// The locks inside which requests were made, as far as the client has said so, and whether the reach was told.
+    insides: HashMap<RequestId, Vec<(LockId, bool)>, RandomState>,
     /// The waiting requests that were said to be made inside a lock. Some of them may be over.
     nested: Vec<RequestId>,
     /// The requests in deadlocks of which the client has to be told.
@@ -129,11 +130,10 @@ impl Requests {
     ) -> Option<Outcome> {
         let name_bytes = length(&name);
         self.lookers.counts().request();
-        let request_waker = self.waker(id);
+        let request_waker = RequestWaker::new(id, &self.woken);
         let waker = Waker::from(Arc::clone(&request_waker));
         let mut context = Context::from_waker(&waker);
-        // FAST: most locks are free. If a lock is not, the future of its request is kept, without a
-        // box.
+        // FAST: most locks are free. Only if a lock is not, the future of its request is kept.
         let request = locks.lock_with(name, kind.into());
         let mut request = match self.whys.get(&id) {
             Some(why) => request.why(&**why).into_future(),
@@ -145,7 +145,6 @@ impl Requests {
         let mut entry = Entry {
             place,
             of,
-            inside: Vec::new(),
             patience: Patience::Endless,
             name_bytes,
             since,
@@ -155,7 +154,8 @@ impl Requests {
         let outcome = match answer {
             Poll::Ready(answer) => Some(entry.answered(answer, &context)),
             Poll::Pending => {
-                entry.stage = request.detach().map_or(Stage::Over, Stage::Pending);
+                entry.stage =
+                    request.detach().map_or(Stage::Over, |request| Stage::Pending(request.into()));
                 None
             }
         };
@@ -181,7 +181,7 @@ impl Requests {
         request: LockFuture<'static, Option<LockGuard>>,
     ) {
         let name_bytes = request.pending().map_or(0, |(name, _)| length(name));
-        self.enter(id, of, since, name_bytes, Stage::Pending(request));
+        self.enter(id, of, since, name_bytes, Stage::Pending(request.into()));
     }
 
     /// Takes over a lock that an earlier daemon has granted.
@@ -213,30 +213,17 @@ impl Requests {
         if matches!(stage, Stage::Held(..)) {
             counts.grant(0);
         }
-        let waker = self.waker(id);
+        let waker = RequestWaker::new(id, &self.woken);
         // The session polls the request once because of this. After that, the request wakes the session
         // itself.
         waker.wake_by_ref();
         self.name_bytes += name_bytes as usize;
         let (place, of) = (MapPlace::Nowhere, Arc::clone(of));
-        let entry = Entry {
-            place,
-            of,
-            inside: Vec::new(),
-            patience: Patience::Endless,
-            name_bytes,
-            since,
-            stage,
-            waker,
-        };
+        let entry =
+            Entry { place, of, patience: Patience::Endless, name_bytes, since, stage, waker };
         self.by_name.enter(id, &entry);
         self.entries.insert(id, entry);
         self.tell(id);
-    }
-
-    fn waker(&self, id: RequestId) -> Arc<RequestWaker> {
-        let woken = Arc::clone(&self.woken);
-        Arc::new(RequestWaker { id, is_listed: AtomicBool::new(false), woken })
     }
 
     /// The agent of a request.
@@ -302,6 +289,7 @@ impl Requests {
         let entry = self.entries.swap_remove(&id)?;
         self.name_bytes -= entry.name_bytes as usize;
         self.forget_why(id);
+        self.insides.remove(&id);
         Some(entry)
     }
 

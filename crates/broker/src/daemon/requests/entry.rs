@@ -9,7 +9,6 @@ use std::{
 
 use navlock_core::{
     ClientId, Error, LockFuture, LockGuard, Lost, Mode, ResourceName, host::PolledGuard,
-    look::LockId,
 };
 use navlock_engine::{FencingToken, Patience};
 use navlock_wire::{Agent, Moment};
@@ -35,9 +34,6 @@ pub(super) struct Entry {
     /// client can neither hold it in the slot nor take it any more.
     pub(super) place: MapPlace,
     pub(super) of: Arc<RequestOwner>,
-    /// The locks inside which the request was made, as far as the client has said so, and whether the reach
-    /// was told.
-    pub(super) inside: Vec<(LockId, bool)>,
     /// How long the request waits.
     pub(super) patience: Patience,
     /// For how many bytes the request's name counts.
@@ -50,7 +46,8 @@ pub(super) struct Entry {
 
 /// The state of the request, with its name and mode.
 pub(super) enum Stage {
-    Pending(LockFuture<'static, Option<LockGuard>>),
+    /// In a box, so that it takes no room in the entries of locks, which are many and stay.
+    Pending(Box<LockFuture<'static, Option<LockGuard>>>),
     /// The lock is held. This has its guard, and the token that is shown.
     Held(PolledGuard, FencingToken),
     /// The request was answered, and is about to be forgotten.
@@ -96,7 +93,7 @@ impl Entry {
             Stage::Over => return None,
         };
         let delegation = match &self.place {
-            MapPlace::In(delegation) => Some(delegation),
+            MapPlace::In(delegation) => Some(&**delegation),
             _ => None,
         };
         Some(Shown { agent: self.of.agent, name, mode, since: self.since, token, delegation })

@@ -28,22 +28,25 @@ impl Requests {
     /// Notes that this request was made inside a lock. Does this only if the request still waits,
     /// because a lock waits for nothing.
     pub(in super::super) fn put_inside(&mut self, id: RequestId, lock: LockId) {
-        let waits = |entry: &&mut Entry| matches!(entry.stage, Stage::Pending(_));
-        let Some(entry) = self.entries.get_mut(&id).filter(waits) else { return };
-        let is_known = entry.inside.iter().any(|(known, _)| *known == lock);
-        if entry.inside.len() >= MAX_INSIDE || is_known {
+        let waits = |entry: &Entry| matches!(entry.stage, Stage::Pending(_));
+        if !self.entries.get(&id).is_some_and(waits) {
+            return;
+        }
+        let inside = self.insides.entry(id).or_default();
+        let is_known = inside.iter().any(|(known, _)| *known == lock);
+        if inside.len() >= MAX_INSIDE || is_known {
             return;
         }
         // No certain cycle leads by way of what the request is only perhaps inside of, and other machines are not
         // told of that.
         let is_certain = |lock: LockId| !lock.is_some_of();
         if is_certain(lock) {
-            if !entry.inside.iter().any(|(known, _)| is_certain(*known)) {
+            if !inside.iter().any(|(known, _)| is_certain(*known)) {
                 self.nested.push(id);
             }
             self.lookers.note_nested();
         }
-        entry.inside.push((lock, !is_certain(lock)));
+        inside.push((lock, !is_certain(lock)));
         self.tell(id);
     }
 
@@ -67,12 +70,12 @@ impl Requests {
 
     /// Adds the names for which requests wait inside locks.
     pub(in super::super) fn nested(&mut self, nested: &mut Nested) {
-        let entries = &self.entries;
+        let (entries, insides) = (&self.entries, &self.insides);
         self.nested.retain(|id| {
             let waits = |entry: &&Entry| matches!(entry.stage, Stage::Pending(_));
             let Some(entry) = entries.get(id).filter(waits) else { return false };
             entry.name().is_some_and(|name| {
-                let around = entry.inside.iter().map(|(lock, _)| *lock);
+                let around = insides.get(id).into_iter().flatten().map(|(lock, _)| *lock);
                 nested.add(&entry.of.bucket, name, around);
                 true
             })
@@ -85,10 +88,10 @@ impl Requests {
     /// The requests that wait inside locks of which the reach was not told, with each of these
     /// locks.
     pub(in super::super) fn untold_insides(&self) -> Vec<(RequestId, LockId)> {
-        let nested = self.nested.iter().filter_map(|id| Some((id, self.entries.get(id)?)));
-        let nested = nested.filter(|(_, entry)| matches!(entry.stage, Stage::Pending(_)));
-        let untold = nested.flat_map(|(id, entry)| {
-            let untold = entry.inside.iter().filter(|(_, is_told)| !is_told);
+        let waits = |entry: &Entry| matches!(entry.stage, Stage::Pending(_));
+        let nested = self.nested.iter().filter(|id| self.entries.get(*id).is_some_and(waits));
+        let untold = nested.flat_map(|id| {
+            let untold = self.insides.get(id).into_iter().flatten().filter(|(_, is_told)| !is_told);
             untold.map(|(lock, _)| (*id, *lock))
         });
         untold.collect()
@@ -97,10 +100,9 @@ impl Requests {
     /// Tells the reach that a request was made inside this lock, which has the id `called` in the
     /// reach.
     pub(in super::super) fn tell_inside(&mut self, id: RequestId, lock: LockId, called: LockId) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        if let Stage::Pending(request) = &entry.stage {
+        if let Some(Entry { stage: Stage::Pending(request), .. }) = self.entries.get(&id) {
             request.put_inside(called);
-            let mut inside = entry.inside.iter_mut();
+            let mut inside = self.insides.get_mut(&id).into_iter().flatten();
             if let Some((_, is_told)) = inside.find(|(known, _)| *known == lock) {
                 *is_told = true;
             }
@@ -211,7 +213,8 @@ impl Requests {
 
     /// This request or lock in the form that lookers are told, and since when it has this state.
     fn change(&self, id: RequestId, entry: &Entry) -> Option<(Moment, Change)> {
-        entry.change(id, self.whys.get(&id).map(Arc::clone))
+        let inside = self.insides.get(&id).into_iter().flatten().map(|(lock, _)| *lock);
+        entry.change(id, self.whys.get(&id).map(Arc::clone), inside.collect())
     }
 
     /// Tells lookers that this agent has asked for a lock only if it is available, and that the
@@ -270,13 +273,17 @@ impl RequestOwner {
 
 impl Entry {
     /// The entry in the form that lookers are told, and since when it has this state. The lock is for
-    /// `why`, if that is known.
-    fn change(&self, id: RequestId, why: Option<Arc<str>>) -> Option<(Moment, Change)> {
+    /// `why`, if that is known, and was asked for `inside` these locks.
+    fn change(
+        &self,
+        id: RequestId,
+        why: Option<Arc<str>>,
+        inside: Vec<LockId>,
+    ) -> Option<(Moment, Change)> {
         let Shown { name, mode, since, token, delegation, .. } = self.shown()?;
         let name = self.of.name(name);
         let mut entry = look::Entry::new(self.of.id(id), mode);
-        entry.inside = self.inside.iter().map(|(lock, _)| *lock).collect();
-        (entry.token, entry.why) = (token, why);
+        (entry.token, entry.why, entry.inside) = (token, why, inside);
         if token.is_none() {
             entry.patience = self.patience;
         }

@@ -8,5 +8,6 @@ use super::super::delegations::Delegation;
 pub(super) enum MapPlace {
     Nowhere,
     Wanted(Slot),
-    In(Delegation),
+    /// In a box, because a map has room for few of the locks.
+    In(Box<Delegation>),
 }

@@ -32,7 +32,7 @@ impl Requests {
     /// Notes that the lock stands in this slot, or in none.
     pub(in super::super) fn put(&mut self, id: RequestId, place: Option<Delegation>) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.place = place.map_or(MapPlace::Nowhere, MapPlace::In);
+            entry.place = place.map_or(MapPlace::Nowhere, |place| MapPlace::In(place.into()));
         }
     }
 

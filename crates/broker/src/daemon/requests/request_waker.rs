@@ -19,12 +19,26 @@ pub(super) struct Woken {
     pub(super) session: AtomicWaker,
 }
 
-/// Wakes the session for one request.
+/// Wakes the session for one request. There is one for each request and lock: so the id stands in parts, without
+/// padding.
 pub(super) struct RequestWaker {
-    pub(super) id: RequestId,
+    index: u32,
     /// Whether the id is in the list already.
     pub(super) is_listed: AtomicBool,
-    pub(super) woken: Arc<Woken>,
+    serial: u64,
+    woken: Arc<Woken>,
+}
+
+impl RequestWaker {
+    pub(super) fn new(id: RequestId, woken: &Arc<Woken>) -> Arc<Self> {
+        let (index, serial) = id.to_parts();
+        Arc::new(Self {
+            index,
+            is_listed: AtomicBool::new(false),
+            serial,
+            woken: Arc::clone(woken),
+        })
+    }
 }
 
 impl Woken {
@@ -42,7 +56,7 @@ impl Wake for RequestWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_listed.swap(true, Ordering::SeqCst) {
-            self.woken.ids().push_back(self.id);
+            self.woken.ids().push_back(RequestId::from_parts(self.index, self.serial));
             self.woken.session.wake();
         }
     }
