@@ -38,7 +38,7 @@ const GOALS: [Goal; 25] = {
         goal(Acquire, OneCpu, Navlock, 0.35, Flock),
         goal(Acquire, OneCpu, Navlock, 1.0, InProcess),
         goal(Acquire, OneCpu, NavlockAsync, 1.0, InProcessAsync),
-        goal(Acquire, OneCpu, NavlockAsking, 1.3, Bare),
+        goal(Acquire, OneCpu, NavlockAsking, 1.0, Bare),
         goal(Acquire, OneCpu, NavlockAsking, 0.75, Redis),
         goal(Acquire, TwoCpus, Navlock, 0.35, Flock),
         goal(Acquire, TwoCpus, Navlock, 1.0, InProcess),
@@ -51,11 +51,11 @@ const GOALS: [Goal; 25] = {
         goal(Recall, OneCpu, Navlock, 1.1, NavlockAsking),
         goal(Recall, TwoCpus, Navlock, 1.1, NavlockAsking),
         goal(Handover, OneCpu, Navlock, 1.0, NavlockAsking),
-        goal(Handover, OneCpu, Navlock, 1.3, Bare),
+        goal(Handover, OneCpu, Navlock, 1.05, Bare),
         goal(Handover, OneCpu, Navlock, 1.0, Redis),
         goal(Handover, TwoCpus, Navlock, 1.0, NavlockAsking),
-        goal(Query, OneCpu, Navlock, 1.5, NavlockAsking),
-        goal(Query, TwoCpus, Navlock, 1.5, NavlockAsking),
+        goal(Query, OneCpu, Navlock, 1.0, NavlockAsking),
+        goal(Query, TwoCpus, Navlock, 1.0, NavlockAsking),
         goal(Kill, OneCpu, Navlock, 1.3, Bare),
         goal(Kill, TwoCpus, Navlock, 1.3, Bare),
         goal(Command, OneCpu, Navlock, 1.15, Flock),
@@ -80,7 +80,7 @@ const COLUMNS: [(Peer, &str); 7] = [
     (Peer::Navlock, "navlock"),
     (Peer::NavlockAsking, ASKING),
     (Peer::PingPong, "ping-pong"),
-    (Peer::Bare, "bare broker on tokio"),
+    (Peer::Bare, "bare broker"),
     (Peer::Flock, "flock(2)"),
     (Peer::Redis, "Redis"),
     (Peer::Postgres, "PostgreSQL"),
@@ -207,7 +207,8 @@ pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -
             "\nBeside others that ask a server. Navlock and the bare broker do not wait for the \
              release, Redis and PostgreSQL answer it. Handover: processes take the same lock in turn, \
              three where there is a queue, and else two. The ping-pong is 64 bytes there and back over \
-             a Unix socket; the bare broker is the least program that grants exclusive locks in order.\n"
+             a Unix socket; the bare broker is the least loop over epoll \
+             that grants exclusive locks in order.\n"
         )?;
         let acquires = owned.into_iter().filter(|case| case.row == Row::Acquire);
         write_table(out, &acquires.chain(others).collect::<Vec<_>>(), &COLUMNS)?;

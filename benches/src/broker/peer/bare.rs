@@ -1,24 +1,23 @@
-//! A floor: a minimal broker on tokio that grants locks by name in the order of the requests, and frees what
-//! a dead client had. It has exclusive locks only, no versions, no limits, no queries.
+//! A floor: a minimal broker, a loop over epoll that grants locks by name in the order in which it reads requests,
+//! and frees what a dead client had. It has exclusive locks only, no versions, no limits, no queries, and promises
+//! nothing about the order of what several clients have sent.
 //!
 //! A client sends frames: the length in four bytes, the kind of message in one, the number of the request in
 //! eight, then the lock's name. The answer is the length and the number of the request that was granted.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque, hash_map},
-    io::{self, Read, Write},
-    os::unix::net::UnixStream,
+    io::{self, ErrorKind, Read, Write},
+    os::{
+        fd::AsRawFd,
+        unix::net::{UnixListener, UnixStream},
+    },
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    rc::Rc,
 };
 
-use tokio::{
-    io::AsyncReadExt,
-    net::{
-        UnixListener,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
-};
+use mio::{Events, Interest, Poll, Token, event::Event, unix::SourceFd};
+use slab::Slab;
 
 use super::{super::row::NAME, client};
 
@@ -28,56 +27,101 @@ const RELEASE: u8 = 2;
 /// The length of what stands before the name in a frame, without the frame's length.
 const HEAD: usize = 9;
 
+const LISTENER: Token = Token(usize::MAX);
+
 /// Serves until it is killed.
 pub(super) fn serve(place: &Path, ready: impl FnOnce()) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    runtime.block_on(async {
-        let listener = UnixListener::bind(place)?;
-        ready();
-        let locks = Arc::<Locks>::default();
-        loop {
-            let (stream, _) = listener.accept().await?;
-            let (from, to) = stream.into_split();
-            tokio::spawn(session(from, Arc::new(to), Arc::clone(&locks)));
+    let listener = UnixListener::bind(place)?;
+    listener.set_nonblocking(true)?;
+    let mut poll = Poll::new()?;
+    poll.registry().register(&mut SourceFd(&listener.as_raw_fd()), LISTENER, Interest::READABLE)?;
+    ready();
+    let (mut events, mut sessions) = (Events::with_capacity(1024), Slab::<Session>::new());
+    let (mut locks, mut buffer) = (Locks::default(), vec![0; 16 << 10]);
+    loop {
+        match poll.poll(&mut events, None) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            _ => {}
         }
-    })
+        for token in events.iter().map(Event::token) {
+            if token == LISTENER {
+                while let Some(client) = accept(&listener)? {
+                    let token = Token(sessions.vacant_key());
+                    let descriptor = client.as_raw_fd();
+                    let mut source = SourceFd(&descriptor);
+                    poll.registry().register(&mut source, token, Interest::READABLE)?;
+                    sessions.insert(Session::new(client));
+                }
+            } else if sessions
+                .get_mut(token.0)
+                .is_some_and(|one| !one.read(&mut locks, &mut buffer))
+            {
+                sessions.remove(token.0).end(&mut locks);
+            }
+        }
+    }
+}
+
+fn accept(listener: &UnixListener) -> io::Result<Option<UnixStream>> {
+    match listener.accept() {
+        Ok((client, _)) => client.set_nonblocking(true).map(|()| Some(client)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// For each name the request that holds, which is the first, and those that wait.
 #[derive(Default)]
-struct Locks(Mutex<HashMap<Vec<u8>, VecDeque<Request>>>);
+struct Locks(HashMap<Vec<u8>, VecDeque<Request>>);
 
 struct Request {
-    client: Arc<OwnedWriteHalf>,
+    client: Rc<UnixStream>,
     number: [u8; 8],
 }
 
-async fn session(mut from: OwnedReadHalf, to: Arc<OwnedWriteHalf>, locks: Arc<Locks>) {
-    let mut heard = Vec::with_capacity(4096);
-    // What the client had is freed by name; a client of the bare broker has few names.
-    let mut names = HashSet::new();
-    while from.read_buf(&mut heard).await.is_ok_and(|length| length > 0) {
-        let mut used = 0;
-        while let Some(frame) = frame(&heard[used..]) {
-            used += 4 + frame.len();
-            let Some((what, number, name)) = parts(frame) else {
-                break;
-            };
-            if what == ACQUIRE {
-                if !names.contains(name) {
-                    names.insert(name.to_vec());
-                }
-                locks.request(name, Request { client: Arc::clone(&to), number });
-            } else {
-                locks.end(name, |request| {
-                    request.number == number && Arc::ptr_eq(&request.client, &to)
-                });
-            }
-        }
-        heard.drain(..used);
+struct Session {
+    client: Rc<UnixStream>,
+    heard: Vec<u8>,
+    /// What the client had is freed by name; a client of the bare broker has few names.
+    names: HashSet<Vec<u8>>,
+}
+
+impl Session {
+    fn new(client: UnixStream) -> Self {
+        Self { client: Rc::new(client), heard: Vec::new(), names: HashSet::new() }
     }
-    for name in names {
-        locks.end(&name, |request| Arc::ptr_eq(&request.client, &to));
+
+    /// Reads and does what the client has sent. Returns whether it may send more.
+    fn read(&mut self, locks: &mut Locks, buffer: &mut [u8]) -> bool {
+        loop {
+            match (&*self.client).read(buffer) {
+                Ok(length @ 1..) => self.heard.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Ok(_) | Err(_) => return false,
+            }
+            let mut used = 0;
+            while let Some(frame) = frame(&self.heard[used..]) {
+                used += 4 + frame.len();
+                let Some((what, number, name)) = parts(frame) else { break };
+                if what == ACQUIRE {
+                    if !self.names.contains(name) {
+                        self.names.insert(name.to_vec());
+                    }
+                    locks.request(name, Request { client: Rc::clone(&self.client), number });
+                } else {
+                    locks.end(name, |request| {
+                        request.number == number && Rc::ptr_eq(&request.client, &self.client)
+                    });
+                }
+            }
+            self.heard.drain(..used);
+        }
+    }
+
+    fn end(self, locks: &mut Locks) {
+        for name in &self.names {
+            locks.end(name, |request| Rc::ptr_eq(&request.client, &self.client));
+        }
     }
 }
 
@@ -94,24 +138,18 @@ fn parts(frame: &[u8]) -> Option<(u8, [u8; 8], &[u8])> {
 }
 
 impl Locks {
-    fn queues(&self) -> MutexGuard<'_, HashMap<Vec<u8>, VecDeque<Request>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn request(&self, name: &[u8], request: Request) {
-        let mut queues = self.queues();
-        if let Some(queue) = queues.get_mut(name) {
+    fn request(&mut self, name: &[u8], request: Request) {
+        if let Some(queue) = self.0.get_mut(name) {
             queue.push_back(request);
         } else {
             request.grant();
-            queues.insert(name.to_vec(), VecDeque::from([request]));
+            self.0.insert(name.to_vec(), VecDeque::from([request]));
         }
     }
 
     /// Removes some requests. If another request is then the first, grants it.
-    fn end(&self, name: &[u8], is_over: impl Fn(&Request) -> bool) {
-        let mut queues = self.queues();
-        let hash_map::Entry::Occupied(mut entry) = queues.entry(name.to_vec()) else {
+    fn end(&mut self, name: &[u8], is_over: impl Fn(&Request) -> bool) {
+        let hash_map::Entry::Occupied(mut entry) = self.0.entry(name.to_vec()) else {
             return;
         };
         let queue = entry.get_mut();
@@ -133,7 +171,7 @@ impl Request {
         let mut frame = [0; 12];
         frame[..4].copy_from_slice(&8_u32.to_le_bytes());
         frame[4..].copy_from_slice(&self.number);
-        let _ = self.client.try_write(&frame);
+        let _ = (&*self.client).write(&frame);
     }
 }
 

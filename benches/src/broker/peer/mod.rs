@@ -105,7 +105,7 @@ impl Peer {
             (Self::InProcess, _) => "navlock within one process",
             (Self::InProcessAsync, _) => "navlock within one process, in a task",
             (Self::PingPong, _) => "Unix socket ping-pong, 64 bytes",
-            (Self::Bare, _) => "bare broker on tokio",
+            (Self::Bare, _) => "bare broker",
             (Self::Flock, Row::Acquire | Row::Shared) => "flock(2), file kept open",
             (Self::Flock, Row::Handover) => "flock(2), three files in turn",
             (Self::Flock, Row::Command) => "flock FILE true, of util-linux",
