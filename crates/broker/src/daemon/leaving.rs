@@ -3,20 +3,26 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::Waker,
+    time::Instant,
 };
 
-use tokio::{runtime::Handle, time::Instant};
+use futures_util::task::AtomicWaker;
 
 use super::process::{END, Process};
 
 /// What is done once processes have ended.
 #[derive(Default)]
-pub(super) struct Leaving(Mutex<State>);
+pub(super) struct Leaving {
+    state: Mutex<State>,
+    turns: AtomicWaker,
+}
 
 #[derive(Default)]
 struct State {
     left: Vec<Left>,
+    unwatched: Vec<Process>,
     /// Whether nothing is waited for any more.
     is_over: bool,
 }
@@ -31,7 +37,7 @@ struct Left {
 impl Leaving {
     fn state(&self) -> MutexGuard<'_, State> {
         // A poisoned mutex may be used: nothing panics while it is locked.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does at once what is to be done, from now on too.
@@ -46,32 +52,34 @@ impl Leaving {
     }
 
     /// Does this once these processes have ended, or [`END`] has passed.
-    pub(super) fn when_ended(
-        self: &Arc<Self>,
-        processes: Vec<Process>,
-        act: impl FnOnce() + Send + 'static,
-    ) {
+    pub(super) fn when_ended(&self, processes: Vec<Process>, act: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
-        // Without a runtime nothing can be waited for.
-        let Some(runtime) = Handle::try_current().ok().filter(|_| !state.is_over) else {
+        if state.is_over {
             drop(state);
             return act();
-        };
-        let (waits, until) = (processes.clone(), Instant::now() + END);
-        state.left.push(Left { processes, until, act: Box::new(act) });
+        }
+        state.unwatched.extend(processes.iter().cloned());
+        state.left.push(Left { processes, until: Instant::now() + END, act: Box::new(act) });
         drop(state);
-        let leaving = Arc::downgrade(self);
-        runtime.spawn(async move {
-            for process in waits {
-                process.until_ended().await;
-            }
-            if let Some(leaving) = leaving.upgrade() {
-                leaving.let_go();
-            }
-        });
+        self.turns.wake();
     }
 
-    /// Does what is to be done as far as the processes have ended.
+    /// Sets the task that takes the turns, which is woken when there are processes [to watch](Self::unwatched).
+    pub(super) fn register(&self, turns: &Waker) {
+        self.turns.register(turns);
+    }
+
+    pub(super) fn has_unwatched(&self) -> bool {
+        !self.state().unwatched.is_empty()
+    }
+
+    /// The processes of whose ends the turns are not told yet.
+    pub(super) fn unwatched(&self) -> Vec<Process> {
+        mem::take(&mut self.state().unwatched)
+    }
+
+    /// Does what is to be done as far as the processes have ended. To be called at the beginning of each turn, and
+    /// now and then.
     pub(super) fn let_go(&self) {
         let waits = |left: &Left| {
             left.until > Instant::now() && !left.processes.iter().all(Process::has_ended)

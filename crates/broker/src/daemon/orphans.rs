@@ -242,6 +242,7 @@ impl Daemon {
 
     /// Tries again what has failed before. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
+        self.leaving().let_go();
         let clients = self.clients();
         let as_they_are = |(number, orphan): (&u64, &Orphan)| {
             (*number, orphan.key, Arc::clone(&orphan.client), orphan.kept_for, orphan.watch)

@@ -20,7 +20,6 @@ use navlock_platform::{
     process::{Handle, end_of, has_open},
     socket::AsyncStream,
 };
-use tokio::time::timeout;
 
 use crate::client_files::LOCKS;
 
@@ -83,11 +82,6 @@ impl Process {
         if self.is_ending() {
             self.handle().ends_within(END);
         }
-    }
-
-    /// Waits for the end of a process that is ending, but no longer than [`END`].
-    pub(super) async fn until_ended(self) {
-        let _ = timeout(END, self.end()).await;
     }
 
     /// Waits for the end of the process.

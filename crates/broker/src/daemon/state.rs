@@ -65,7 +65,7 @@ pub(super) struct Daemon {
     log_names: bool,
     /// The leases that the daemon has itself, where locks are kept elsewhere.
     own_leases: OwnLeases,
-    leaving: Arc<Leaving>,
+    leaving: Leaving,
     /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -112,7 +112,7 @@ impl Daemon {
             log: options.log.clone(),
             log_names: options.log_names,
             own_leases: OwnLeases::default(),
-            leaving: Arc::default(),
+            leaving: Leaving::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -170,7 +170,7 @@ impl Daemon {
     }
 
     /// The clients that have gone and whose processes have not ended.
-    pub(super) fn leaving(&self) -> &Arc<Leaving> {
+    pub(super) fn leaving(&self) -> &Leaving {
         &self.leaving
     }
 

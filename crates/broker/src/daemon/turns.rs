@@ -47,7 +47,7 @@ use tokio::sync::oneshot;
 
 use self::{
     connection::{Connection, Read},
-    sockets::Sockets,
+    sockets::{Sockets, left_key, process_key, socket_key},
     times::{Frame, Times},
     wanted::Wanted,
 };
@@ -201,8 +201,7 @@ impl State {
         let key = self.connections.vacant_key();
         let stream = self.readiness.join(stream, socket_key(key))?;
         if let Some(process) = &process {
-            // Without this the end of the connection still tells the end of the client.
-            let _ = self.readiness.join_process(process.end_source(), process_key(key));
+            self.readiness.await_end(process, process_key(key));
         }
         let times = Times::new(ahead(process.as_ref().map_or(0, Process::number)));
         self.enter(session, process, (stream, heard), times);
@@ -212,6 +211,7 @@ impl State {
     /// Whether there is anything to do. If not, the task of the turns is woken when there is.
     fn is_due(&mut self, context: &mut Context<'_>) -> bool {
         self.wanted.register(context.waker());
+        self.daemon.leaving().register(context.waker());
         self.readiness.poll_changed(context).is_ready() || self.is_left()
     }
 }
@@ -254,6 +254,7 @@ impl<S: Sockets> State<S> {
             || !self.unread.is_empty()
             || !self.asking.is_empty()
             || !self.wanted.is_empty()
+            || self.daemon.leaving().has_unwatched()
     }
 
     /// One turn.
@@ -262,6 +263,9 @@ impl<S: Sockets> State<S> {
         self.read();
         self.act();
         self.answer();
+        for process in self.daemon.leaving().unwatched() {
+            self.readiness.await_end(&process, left_key(&process));
+        }
         self.wanted.set_in_turn(false);
     }
 
@@ -386,12 +390,4 @@ fn caught<T>(act: impl FnOnce() -> Result<T, End>) -> Result<T, End> {
         tracing::error!(target: LOGS, "a session panicked; the locks of its client are free");
         Err(End::Panicked)
     })
-}
-
-fn socket_key(key: usize) -> usize {
-    2 * key
-}
-
-fn process_key(key: usize) -> usize {
-    2 * key + 1
 }

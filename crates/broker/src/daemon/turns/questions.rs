@@ -143,6 +143,8 @@ mod tests {
 
         fn await_room(&self, _: &Wire, _: usize, _: bool) {}
         fn leave(&self, _: &Wire, _: usize) {}
+        fn await_end(&self, _: &Process, _: usize) {}
+
         fn leave_process(&self, _: &Process, _: usize) {}
     }
 

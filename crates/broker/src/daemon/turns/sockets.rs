@@ -12,6 +12,8 @@ pub(super) trait Sockets {
     fn ask(&mut self, keys: &mut Vec<usize>);
     fn await_room(&self, socket: &Self::Socket, key: usize, awaits: bool);
     fn leave(&self, socket: &Self::Socket, key: usize);
+    /// Has the end of a process told.
+    fn await_end(&self, process: &Process, key: usize);
     fn leave_process(&self, process: &Process, key: usize);
 }
 
@@ -37,6 +39,11 @@ impl Sockets for Readiness {
         self.leave(socket, key);
     }
 
+    fn await_end(&self, process: &Process, key: usize) {
+        // Without this the end of the connection still tells the end of the client, and it is looked for now and then.
+        let _ = self.join_process(process.end_source(), key);
+    }
+
     fn leave_process(&self, process: &Process, key: usize) {
         self.leave_process(process.end_source(), key);
     }
@@ -54,4 +61,19 @@ impl Socket for Member {
     fn shut_down(&self) {
         self.shut_down();
     }
+}
+
+/// The key by which the socket of a session is told.
+pub(super) fn socket_key(key: usize) -> usize {
+    2 * key
+}
+
+/// The key by which the end of a session's process is told.
+pub(super) fn process_key(key: usize) -> usize {
+    2 * key + 1
+}
+
+/// The key by which the end of a process is told whose session is over. It is no session's.
+pub(super) fn left_key(process: &Process) -> usize {
+    usize::MAX - 2 * process.number() as usize
 }

@@ -342,6 +342,8 @@ impl Sockets for World {
         (client.has_news, client.process_has_ended) = (false, false);
     }
 
+    fn await_end(&self, _: &Process, _: usize) {}
+
     fn leave_process(&self, _: &Process, _: usize) {}
 }
 
