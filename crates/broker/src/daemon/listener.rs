@@ -3,6 +3,7 @@
 use std::{
     future::{Future, pending},
     io, mem,
+    panic::resume_unwind,
     sync::Arc,
     time::Duration,
 };
@@ -93,13 +94,16 @@ pub(super) async fn serve_in(
     watching.spawn(Arc::clone(daemon).watch_deadlocks());
     watching.spawn(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
-    let taking_turns = turns.run();
-    tokio::pin!(taking_turns);
+    // FAST: a task of its own, because whatever is awaited below is polled whenever this task is woken.
+    let mut taking_turns = JoinSet::new();
+    let theirs = Arc::clone(turns);
+    taking_turns.spawn(async move { theirs.run().await });
     let mut recovering = true;
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
-            ended = &mut taking_turns => {
+            Some(ended) = taking_turns.join_next() => {
+                let ended = ended.unwrap_or_else(|panic| resume_unwind(panic.into_panic()));
                 tracing::error!(target: LOGS, "the broker ends: it cannot serve: {ended:?}");
                 return;
             }
