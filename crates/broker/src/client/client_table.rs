@@ -108,14 +108,20 @@ struct Request {
     is_made: bool,
     /// How long the request waits.
     patience: Patience,
-    /// What its lock is for; empty if the program does not say so of this request.
+    /// The agent that was answered and has not taken the answer yet.
+    untaken: Option<AgentId>,
+    /// What few requests have, so that it takes no room in the others.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
+    /// What the lock is for; empty if the program does not say so of this request.
     why: String,
     /// The locks inside which the request was made, as far as the program has said so.
     inside: Vec<LockId>,
-    /// The agent that was answered and has not taken the answer yet.
-    untaken: Option<AgentId>,
     /// The deadlock that the request is part of, in the daemon's words.
-    deadlock: Option<Box<InDeadlock>>,
+    deadlock: Option<InDeadlock>,
 }
 
 impl ClientTable {
@@ -258,10 +264,11 @@ impl ClientTable {
         for request in finished {
             self.say(&ToDaemon::Finish { request });
         }
-        let why = clip_bytes(why, MAX_TEXT).to_owned();
-        if !why.is_empty() {
-            self.say(&ToDaemon::Why { request: id, why: why.clone() });
-        }
+        let more = (!why.is_empty()).then(|| {
+            let why = clip_bytes(why, MAX_TEXT);
+            self.say(&ToDaemon::Why { request: id, why: why.to_owned() });
+            Box::new(More { why: why.to_owned(), ..More::default() })
+        });
         let (of, since) = (number(agent), clock::now());
         if slot.is_none() {
             self.count_unmapped(1);
@@ -286,10 +293,8 @@ impl ClientTable {
             is_counted,
             is_made: false,
             patience: Patience::Endless,
-            why,
-            inside: Vec::new(),
             untaken: None,
-            deadlock: None,
+            more,
         });
         self.owned.note_asked(agent, serial);
         self.waiting += 1;

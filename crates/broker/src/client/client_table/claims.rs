@@ -88,7 +88,7 @@ impl ClientTable {
             let patience = request.patience;
             let patience = (patience != Patience::Endless)
                 .then_some(ToDaemon::Patience { request: request_id, patience });
-            let inside = request.inside.iter();
+            let inside = request.more.iter().flat_map(|more| &more.inside);
             let inside =
                 inside.map(move |lock| ToDaemon::Inside { request: request_id, lock: *lock });
             patience.into_iter().chain(inside)
@@ -104,7 +104,8 @@ impl ClientTable {
         let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
         let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
         let claims = requests.filter_map(|(index, request)| {
-            let &Request { serial, agent, ref name, kind, since, ref state, ref why, .. } = request;
+            let &Request { serial, agent, ref name, kind, since, ref state, ref more, .. } =
+                request;
             let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
             let claim = match *state {
                 State::Pending(_) => ToDaemon::ClaimRequest { agent, request, name, kind, since },
@@ -114,7 +115,8 @@ impl ClientTable {
                 }
                 _ => return None,
             };
-            let why = (!why.is_empty()).then(|| ToDaemon::Why { request, why: why.clone() });
+            let why = more.as_ref().map(|more| &more.why).filter(|why| !why.is_empty());
+            let why = why.map(|why| ToDaemon::Why { request, why: why.clone() });
             Some(why.into_iter().chain([claim]))
         });
         let taken = if self.is_forked() { Vec::new() } else { self.owned.held() };

@@ -49,8 +49,8 @@ impl ClientTable {
                 if let Some(State::Pending(waker)) = self.state(request) {
                     // The task will poll again, and then give a new waker.
                     wakers.push(mem::replace(waker, Waker::noop().clone()));
-                    let told = Box::new(InDeadlock::new(told, gives_way));
-                    self.requests[request.index()].deadlock = Some(told);
+                    let more = self.requests[request.index()].more.get_or_insert_default();
+                    more.deadlock = Some(InDeadlock::new(told, gives_way));
                 }
             }
             FromDaemon::Snapshot { .. }

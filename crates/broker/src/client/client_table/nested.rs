@@ -35,7 +35,7 @@ impl ClientTable {
     /// Notes that this request is made inside that lock as well. Does so only if the request waits.
     pub(in super::super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
         if self.state(request).is_some_and(|state| state.is_pending()) {
-            let inside = &mut self.requests[request.index()].inside;
+            let inside = &mut self.requests[request.index()].more.get_or_insert_default().inside;
             if inside.len() >= MAX_INSIDE || inside.contains(&lock) {
                 return;
             }
@@ -60,6 +60,7 @@ impl ClientTable {
     /// The deadlock that this request is part of, if it waits, and the daemon has said so.
     pub(in super::super) fn deadlock(&mut self, id: RequestId) -> Option<InDeadlock> {
         let is_pending = self.state(id)?.is_pending();
-        self.requests[id.index()].deadlock.as_deref().filter(|_| is_pending).cloned()
+        let more = self.requests[id.index()].more.as_ref().filter(|_| is_pending)?;
+        more.deadlock.clone()
     }
 }
