@@ -14,7 +14,7 @@ use navlock_core::{
     ClientId, FencingToken, Mode,
     look::{Change, Client, ClientState, Entry, LockId, LockName},
 };
-use navlock_wire::{DaemonCodec, FromDaemon, LookEvent, VERSION, encode_look_events};
+use navlock_wire::{DaemonCodec, FromDaemon, LookEvent, VERSION};
 use tokio_util::codec::Encoder;
 
 use super::load::{HELD, MANY, NAMES, PAIRS};
@@ -71,7 +71,7 @@ fn say(stream: &mut UnixStream, message: &FromDaemon) -> std::io::Result<()> {
 
 fn frame(message: &FromDaemon) -> BytesMut {
     let mut bytes = BytesMut::new();
-    DaemonCodec::default().encode(message, &mut bytes).expect("it is short");
+    DaemonCodec::default().encode(message, &mut bytes).expect("it is shorter than a frame");
     bytes
 }
 
@@ -104,13 +104,8 @@ fn happens() -> BytesMut {
 }
 
 fn put(changes: impl Iterator<Item = Change>, bytes: &mut BytesMut) {
-    let (mut encoded, mut count) = (BytesMut::new(), 0);
-    for change in changes {
-        let event = LookEvent { at: 1 << 40, change };
-        event.encode(&mut encoded).expect("it is short");
-        count += 1;
-    }
-    encode_look_events(count, [&*encoded], bytes).expect("it is shorter than a frame");
+    let events = changes.map(|change| LookEvent { at: 1 << 40, change }).collect();
+    bytes.extend_from_slice(&frame(&FromDaemon::LookEvents { events }));
 }
 
 fn of(name: &str) -> LockName {

@@ -45,7 +45,7 @@ pub(crate) struct Lookers {
     /// The board on which lookers are told what happens. `None` if nobody looks.
     pub(crate) board: Option<StdArc<Board>>,
     /// What each looker wants to see, with its key on the board.
-    pub(crate) all: Vec<(usize, LookOptions)>,
+    pub(crate) all: Vec<(u64, LookOptions)>,
     /// When the next picture may be taken.
     pub(crate) rested: Option<Instant>,
 }

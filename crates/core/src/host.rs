@@ -28,6 +28,7 @@ pub use crate::{
     guard::PolledGuard,
     json::Object,
     look::{
+        journal::Journal,
         lines::{Line, Lines},
         waits::{is_interpreter, process, program},
     },

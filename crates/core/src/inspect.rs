@@ -132,6 +132,14 @@ impl AgentInfo {
         self
     }
 
+    /// How many bytes its texts have.
+    #[doc(hidden)]
+    pub fn size(&self) -> usize {
+        let meta = self.meta.iter().flat_map(|(key, value)| [key, value]);
+        let texts = [&self.command, &self.user, &self.host, &self.why];
+        texts.into_iter().chain(meta).map(String::len).sum()
+    }
+
     /// Takes over what `more` says. What `more` leaves empty stays as it is known.
     pub fn update(&mut self, more: &Self) {
         let Self { pid, keeper, command, user, host, why, meta } = self;

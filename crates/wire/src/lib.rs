@@ -47,7 +47,6 @@ mod failure;
 mod from_daemon;
 mod ids;
 mod limits;
-mod look_frame;
 mod looking;
 mod report;
 mod stealing;
@@ -61,7 +60,6 @@ pub use crate::{
     from_daemon::{FromDaemon, TermBounds},
     ids::{Agent, BootTime, ClientId, ClientKey, Moment, Query, Slot},
     limits::{MAX_BUCKET, MAX_FRAME, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
-    look_frame::encode_look_events,
     looking::LookEvent,
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,

@@ -1,15 +1,8 @@
 //! What somebody who looks is told: what there is, and what happens.
 
-use navlock_core::look::Change;
-use serde::{Deserialize, Serialize};
+use navlock_core::look::Event;
 
 use crate::ids::Moment;
 
-/// Something that there is, or that has happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LookEvent {
-    /// When, or since when.
-    pub at: Moment,
-    /// What. Its own times are not sent.
-    pub change: Change,
-}
+/// Something that there is, or that has happened. The times within its change are not sent.
+pub type LookEvent = Event<Moment>;

@@ -64,34 +64,30 @@ impl Parts {
 
 impl<T> Lists<T> {
     /// As many entries as there is room for in a part, and whether they are the last ones.
-    fn next(&mut self, mut size: impl Fn(&T) -> usize) -> ([Vec<T>; 3], bool) {
+    fn next(&mut self, size: impl Fn(&T) -> usize) -> ([Vec<T>; 3], bool) {
         let mut room = PART;
-        let parts = self.0.each_mut().map(|list| take(list, &mut room, &mut size));
+        let parts = self.0.each_mut().map(|list| take(list, &mut room, |one| size(one) + OVERHEAD));
         (parts, self.0.iter().all(|list| list.len() == 0))
     }
 }
 
 /// About how many bytes the texts of an entry have.
 fn size(Inspected { lock, agent, .. }: &Inspected) -> usize {
-    let texts = agent.iter().flat_map(|info| {
-        let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
-        [&info.command, &info.user, &info.host, &info.why].into_iter().chain(meta)
-    });
-    lock.name.as_bytes().len() + texts.map(String::len).sum::<usize>()
+    lock.name.as_bytes().len() + agent.as_ref().map_or(0, |agent| agent.size())
 }
 
 /// Takes entries while there is room. The last one may be longer than the room.
-fn take<T>(
+pub(super) fn take<T>(
     from: &mut vec::IntoIter<T>,
     room: &mut usize,
-    size: &mut impl FnMut(&T) -> usize,
+    mut size: impl FnMut(&T) -> usize,
 ) -> Vec<T> {
     let mut taken = Vec::new();
     while *room > 0 {
         let Some(next) = from.next() else {
             break;
         };
-        *room = room.saturating_sub(size(&next) + OVERHEAD);
+        *room = room.saturating_sub(size(&next));
         taken.push(next);
     }
     taken

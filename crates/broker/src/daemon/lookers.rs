@@ -13,9 +13,11 @@ use std::{
     time::Duration,
 };
 
-use bytes::BytesMut;
-use navlock_core::look::Change;
-use navlock_wire::{CodecError, LookEvent, Moment};
+use navlock_core::{
+    host::Journal,
+    look::{Change, LookOptions},
+};
+use navlock_wire::{LookEvent, Moment};
 use tokio::{
     runtime::Handle,
     sync::{Notify, OnceCell},
@@ -24,9 +26,7 @@ use tokio::{
 
 use super::{
     counts::Counts,
-    filter::Filter,
-    inbox::{Entry, Inbox},
-    journal::Journal,
+    inbox::{Batch, Inbox, Note},
     look_thread::Thread,
 };
 use crate::clock;
@@ -48,7 +48,8 @@ pub(super) struct Lookers {
     /// How many lookers there have ever been.
     begun: AtomicU64,
     inbox: Mutex<Inbox>,
-    journal: Mutex<Journal>,
+    /// The journal, and a batch to be swapped with that of the inbox.
+    journal: Mutex<(Journal<Moment>, Batch)>,
     /// The thread that sends to lookers, once there is one. `None` inside if no thread could be
     /// had.
     thread: OnceCell<Option<Thread>>,
@@ -63,7 +64,7 @@ pub(super) struct Lookers {
 /// One looker.
 pub(super) struct Looker {
     lookers: Arc<Lookers>,
-    filter: Filter,
+    options: LookOptions,
     /// Its number in the journal.
     id: u64,
     /// Notified when there is something to tell.
@@ -88,10 +89,10 @@ impl Default for Lookers {
 
 impl Lookers {
     /// Adds a looker, until the returned value is dropped.
-    pub(super) fn add(self: &Arc<Self>, filter: Filter) -> Looker {
+    pub(super) fn add(self: &Arc<Self>, options: LookOptions) -> Looker {
         let id = self.begun.fetch_add(1, Relaxed);
         self.count.fetch_add(1, Relaxed);
-        Looker { lookers: Arc::clone(self), filter, id, told: Arc::default() }
+        Looker { lookers: Arc::clone(self), options, id, told: Arc::default() }
     }
 
     /// The runtime that sends to lookers. It is on a thread of its own, or it is the daemon's
@@ -146,7 +147,7 @@ impl Lookers {
     pub(super) fn tell_at(&self, at: impl FnOnce() -> Moment, change: impl FnOnce() -> Change) {
         // FAST: mostly nobody looks.
         if self.are_there() {
-            self.tell_all(&LookEvent { at: at(), change: change() });
+            self.tell_all(LookEvent { at: at(), change: change() });
         }
     }
 
@@ -162,7 +163,7 @@ impl Lookers {
     }
 
     #[cold]
-    fn tell_all(&self, event: &LookEvent) {
+    fn tell_all(&self, event: LookEvent) {
         let woken = self.inbox().note(event);
         for told in woken {
             told.notify_one();
@@ -179,37 +180,36 @@ impl Lookers {
     ///
     /// FAST: no session ever locks the journal, because the lookers' thread may be kept from its CPU for
     /// long while it has the journal locked.
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    fn journal<T>(&self, ask: impl FnOnce(&mut Journal<Moment>) -> T) -> T {
         // A poisoned mutex may be used, as that of the inbox.
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        journal.enter(|batch| self.inbox().take(batch));
-        journal
+        let (journal, batch) = &mut *journal;
+        self.inbox().take(batch);
+        batch.enter(journal);
+        ask(journal)
     }
 }
 
 impl Looker {
     /// What the looker looks at.
-    pub(super) fn filter(&self) -> &Filter {
-        &self.filter
+    pub(super) fn options(&self) -> &LookOptions {
+        &self.options
     }
 
     /// Begins a picture for this looker. The picture contains what has happened until now. Events
     /// from now on are told as a part of the picture.
     pub(super) fn begin_picture(&self) {
-        self.lookers.inbox().put(Entry::Picture(self.id, self.filter.clone()));
+        self.lookers.inbox().put(Note::Picture(self.id, self.options.clone()));
     }
 
     /// Ends the picture for this looker. Events from now on are told after the picture.
     pub(super) fn end_picture(&self) {
-        self.lookers.inbox().put(Entry::Whole(self.id));
+        self.lookers.inbox().put(Note::Whole(self.id));
     }
 
-    /// To be called when everything that comes before the picture was sent: appends messages with
-    /// the events that happened while the picture was made. Returns how many events the looker had
-    /// missed before. `None` if the looker has missed some of the appended events as well, and so
-    /// needs another picture.
-    pub(super) fn end_events(&self, message: &mut BytesMut) -> Result<Option<u64>, CodecError> {
-        self.lookers.journal().go_on(self.id, message)
+    /// To be called when everything that comes before the picture was sent; see [`Journal::go_on`].
+    pub(super) fn go_on(&self) -> Option<(u64, Vec<LookEvent>)> {
+        self.lookers.journal(|journal| journal.go_on(self.id))
     }
 
     /// Waits until there is something to tell this looker and the looker has its turn.
@@ -227,12 +227,12 @@ impl Looker {
                 sleep_until(*turn).await;
             }
             *turn = None;
-            if self.lookers.journal().has_news(self.id) {
+            if self.has_news() {
                 return;
             }
             if self.lookers.inbox().wakes(&self.told) {
                 self.told.notified().await;
-                if self.lookers.journal().has_news(self.id) {
+                if self.has_news() {
                     return;
                 }
             }
@@ -247,14 +247,18 @@ impl Looker {
         Instant::now() + Duration::from_nanos(next_turn(self.id, now) - now)
     }
 
-    /// Whether this looker was too slow, and needs a new picture.
-    pub(super) fn is_behind(&self) -> bool {
-        self.lookers.journal().is_behind(self.id)
+    fn has_news(&self) -> bool {
+        self.lookers.journal(|journal| journal.has_news(self.id))
     }
 
-    /// Appends a message with the next events, if there are any. Returns whether there are more.
-    pub(super) fn put_next(&self, message: &mut BytesMut) -> Result<bool, CodecError> {
-        self.lookers.journal().put_next(self.id, message)
+    /// Whether this looker was too slow, and needs a new picture.
+    pub(super) fn is_behind(&self) -> bool {
+        self.lookers.journal(|journal| journal.is_behind(self.id))
+    }
+
+    /// The next events, as many as a message may have, and whether there are more.
+    pub(super) fn next(&self) -> (Vec<LookEvent>, bool) {
+        self.lookers.journal(|journal| journal.next(self.id))
     }
 }
 
@@ -268,15 +272,15 @@ fn next_turn(id: u64, now: Moment) -> Moment {
 impl Drop for Looker {
     fn drop(&mut self) {
         self.lookers.count.fetch_sub(1, Relaxed);
-        self.lookers.inbox().put(Entry::Gone(self.id));
+        self.lookers.inbox().put(Note::Gone(self.id));
         // The entry has to be taken from the inbox now, since there may be no other looker. This
         // thread may be the one of the sessions, so it does not do this itself.
         match self.lookers.thread.get() {
             Some(Some(thread)) => {
                 let lookers = Arc::clone(&self.lookers);
-                drop(thread.handle().spawn(async move { drop(lookers.journal()) }));
+                drop(thread.handle().spawn(async move { lookers.journal(|_| ()) }));
             }
-            _ => drop(self.lookers.journal()),
+            _ => self.lookers.journal(|_| ()),
         }
     }
 }
@@ -301,40 +305,39 @@ mod tests {
     fn while_nobody_looks_no_event_is_made() {
         let lookers = Arc::new(Lookers::default());
         lookers.tell(|| unreachable!("nobody looks"));
-        drop(lookers.add(Filter::default()));
+        drop(lookers.add(LookOptions::default()));
         lookers.tell(|| unreachable!("nobody looks any more"));
     }
 
     #[tokio::test]
     async fn an_event_is_told_at_once_and_the_next_ones_at_the_looker_s_turn() {
         let lookers = Arc::new(Lookers::default());
-        let looker = lookers.add(Filter::default());
-        let mut message = BytesMut::new();
+        let looker = lookers.add(LookOptions::default());
         looker.begin_picture();
         looker.end_picture();
-        assert_eq!(looker.end_events(&mut message).unwrap(), Some(0));
+        assert_eq!(looker.go_on(), Some((0, Vec::new())));
         let mut turn = None;
         assert!(looker.news(&mut turn).now_or_never().is_none());
         lookers.tell(|| Change::Recovered);
         assert!(looker.news(&mut turn).now_or_never().is_some());
-        assert!(!looker.put_next(&mut message).unwrap());
-        assert!(!message.is_empty());
+        let (events, has_more) = looker.next();
+        assert_eq!((events.len(), has_more), (1, false));
         // This event comes before the looker's turn.
         lookers.tell(|| Change::Recovered);
         turn = Some(Instant::now() + Duration::from_secs(3600));
         assert!(looker.news(&mut turn).now_or_never().is_none());
         turn = Some(Instant::now());
         looker.news(&mut turn).await;
-        assert!(!looker.put_next(&mut message).unwrap());
+        assert_eq!(looker.next().0.len(), 1);
         // There is nothing else to tell, whatever the clock says.
         turn = Some(Instant::now());
         let late = tokio::time::timeout(Duration::from_millis(50), looker.news(&mut turn)).await;
         assert!(late.is_err());
         // Events that a looker does not want to see wake it at its turns only.
-        let few = lookers.add(Filter { bucket: Some("a".to_owned()), name: None });
+        let few = lookers.add(LookOptions::default().bucket("a"));
         few.begin_picture();
         few.end_picture();
-        few.end_events(&mut message).unwrap();
+        assert!(few.go_on().is_some());
         let mut turn = None;
         assert!(few.news(&mut turn).now_or_never().is_none());
         let name = LockName::new("b", "x".try_into().unwrap());
@@ -348,8 +351,8 @@ mod tests {
     async fn ending_a_look_does_not_wait_for_the_journal() {
         let lookers = Arc::new(Lookers::default());
         lookers.runtime().await;
-        let looker = lookers.add(Filter::default());
-        let journal = lookers.journal();
+        let looker = lookers.add(LookOptions::default());
+        let journal = lookers.journal.lock();
         let (ended, has_ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             drop(looker);

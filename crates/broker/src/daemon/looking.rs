@@ -3,6 +3,7 @@
 use std::{mem, panic::resume_unwind, sync::Arc, time::Duration};
 
 use futures_util::{SinkExt, StreamExt};
+use navlock_core::look::LookOptions;
 use navlock_wire::{CodecError, FromDaemon};
 use tokio::{
     sync::mpsc,
@@ -11,7 +12,6 @@ use tokio::{
 };
 
 use super::{
-    filter::Filter,
     lookers::CHECK_INTERVAL,
     picture::SLICE,
     session::Stream,
@@ -40,9 +40,7 @@ const TRIES: u32 = 3;
 pub(super) struct Looking {
     pub(super) stream: Stream,
     pub(super) daemon: Arc<Daemon>,
-    pub(super) filter: Filter,
-    /// Whether the looker wants to be told events as well.
-    pub(super) follow: bool,
+    pub(super) options: LookOptions,
 }
 
 impl Looking {
@@ -54,19 +52,19 @@ impl Looking {
     async fn try_serve(&mut self) -> Result<(), End> {
         let failed = |error: std::io::Error| End::from(CodecError::from(error));
         self.until_recovered().await?;
-        let most = if self.follow { MOST } else { 2 * MOST };
+        let most = if self.options.once { 2 * MOST } else { MOST };
         if self.daemon.lookers().count() >= most {
             let reason = format!("{most} look at it already; end one of these first");
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
-        let looker = Arc::new(self.daemon.lookers().add(self.filter.clone()));
-        let mut elsewhere = Arc::new(self.daemon.look_elsewhere(&self.filter).await);
+        let looker = Arc::new(self.daemon.lookers().add(self.options.clone()));
+        let mut elsewhere = Arc::new(self.daemon.look_elsewhere(&self.options).await);
         let stream = Teller::stream(self.stream.get_ref()).map_err(failed)?;
         let (pictures, shown) = mpsc::channel(1);
         let (says, mut said) = mpsc::channel(1);
         let mut telling = JoinSet::new();
-        let (teller, follow) = (Arc::clone(&looker), self.follow);
+        let (teller, follow) = (Arc::clone(&looker), !self.options.once);
         let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
         telling.spawn_on(tell, &self.daemon.lookers().runtime().await);
         let (mut check, mut ask) = (Instant::now() + CHECK_INTERVAL, Instant::now() + ASK);
@@ -96,7 +94,7 @@ impl Looking {
                 },
                 () = sleep_until(next.unwrap_or(pause_until)), if is_told && next.is_some() => {
                     if mem::take(&mut ask_elsewhere) {
-                        elsewhere = Arc::new(self.daemon.look_elsewhere(&self.filter).await);
+                        elsewhere = Arc::new(self.daemon.look_elsewhere(&self.options).await);
                     }
                     let slice = if torn < TRIES { SLICE } else { usize::MAX };
                     let (picture, took) = self.daemon.picture(&looker, &elsewhere, slice).await;
@@ -111,7 +109,7 @@ impl Looking {
                     check = Instant::now() + CHECK_INTERVAL;
                 }
                 () = sleep_until(ask), if is_leased => {
-                    let now = self.daemon.look_elsewhere(&self.filter).await;
+                    let now = self.daemon.look_elsewhere(&self.options).await;
                     if !now.is_same(&elsewhere, &self.daemon.agents()) {
                         elsewhere = Arc::new(now);
                         next = Some(pause_until);

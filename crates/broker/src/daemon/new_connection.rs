@@ -3,6 +3,7 @@
 use std::{future::pending, sync::Arc};
 
 use futures_util::{SinkExt, StreamExt};
+use navlock_core::look::LookOptions;
 use navlock_platform::socket::AsyncStream;
 use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, Status, ToDaemon, VERSION, negotiate};
 use tokio::task::yield_now;
@@ -10,7 +11,6 @@ use tokio_util::codec::Decoder;
 
 use super::{
     claims::Claims,
-    filter::Filter,
     looking::Looking,
     process::Process,
     session::{Admission, Session, Stream},
@@ -37,7 +37,7 @@ pub(super) struct NewConnection {
 /// What a connection introduces itself as.
 enum Introduction {
     Client { key: ClientKey, returning: bool },
-    Looker { filter: Filter, follow: bool },
+    Looker(LookOptions),
 }
 
 /// What a connection becomes by its introduction.
@@ -64,9 +64,9 @@ impl NewConnection {
         self.shake_hands().await?;
         let (client, returning) = match self.read_introduction().await? {
             Introduction::Client { key, returning } => (key, returning),
-            Introduction::Looker { filter, follow } => {
+            Introduction::Looker(options) => {
                 let Self { stream, daemon, .. } = self;
-                return Ok(Introduced::Looker(Looking { stream, daemon, filter, follow }));
+                return Ok(Introduced::Looker(Looking { stream, daemon, options }));
             }
         };
         let connected = self.daemon.enter(Some(client), returning, self.process.take());
@@ -121,7 +121,9 @@ impl NewConnection {
                         self.say(&FromDaemon::Refused { reason }).await?;
                         return Err(End::Refused);
                     }
-                    return Ok(Introduction::Looker { filter: Filter { bucket, name }, follow });
+                    let mut options = LookOptions::default();
+                    (options.bucket, options.name, options.once) = (bucket, name, !follow);
+                    return Ok(Introduction::Looker(options));
                 }
                 ToDaemon::Stop => {
                     self.say(&FromDaemon::Stopping).await?;

@@ -64,7 +64,7 @@ impl Daemon {
                     yield_now().await;
                     (turn, room) = (Instant::now(), slice);
                 }
-                let looks = (looker.filter(), began);
+                let looks = (looker.options(), began);
                 place = lock(&client).look(place, &mut room, looks, &mut part);
                 if place.is_none() {
                     break;
@@ -86,20 +86,17 @@ mod tests {
         task::{Context, Poll, Waker},
     };
 
-    use bytes::BytesMut;
     use navlock_core::{
         ClientId, FencingToken, Mode,
         host::{RequestId, RequestKind},
-        look::{Entry, Overview},
+        look::{Entry, LookOptions, Overview},
     };
-    use navlock_wire::{ClientCodec, FromDaemon};
-    use tokio_util::codec::Decoder;
 
     use super::*;
     use crate::{
         client_files::Found,
         convert,
-        daemon::{Options, connected::ConnectedClient, filter::Filter, user_agent},
+        daemon::{Options, connected::ConnectedClient, user_agent},
     };
 
     fn daemon() -> Arc<Daemon> {
@@ -127,16 +124,16 @@ mod tests {
         looker: &Looker,
         slice: usize,
         mut meanwhile: impl FnMut(),
-    ) -> (Picture, BytesMut, usize) {
+    ) -> (Picture, Vec<LookEvent>, usize) {
         let (elsewhere, mut turns) = (Arc::default(), 0);
         let mut picture = pin!(daemon.picture(looker, &elsewhere, slice));
         loop {
             turns += 1;
             let polled = picture.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             if let Poll::Ready((picture, _)) = polled {
-                let mut happened = BytesMut::new();
-                assert!(!looker.put_next(&mut BytesMut::new()).unwrap());
-                assert_eq!(looker.end_events(&mut happened).unwrap(), Some(0));
+                assert_eq!(looker.next(), (Vec::new(), false));
+                let (missed, happened) = looker.go_on().unwrap();
+                assert_eq!(missed, 0);
                 return (picture, happened, turns);
             }
             meanwhile();
@@ -144,17 +141,12 @@ mod tests {
     }
 
     /// The overview of a looker that was sent these.
-    fn seen(picture: Picture, mut happened: BytesMut) -> Overview {
+    fn seen(picture: Picture, happened: Vec<LookEvent>) -> Overview {
         let (mut overview, mut bucket) = (Overview::default(), Arc::default());
-        let mut apply = |events| {
+        for events in [picture.in_order(), happened] {
             for event in convert::events(events, &mut bucket) {
                 overview.apply(&event);
             }
-        };
-        apply(picture.in_order());
-        while let Some(message) = ClientCodec::default().decode(&mut happened).unwrap() {
-            let FromDaemon::LookEvents { events } = message else { panic!("{message:?}") };
-            apply(events);
         }
         overview
     }
@@ -176,7 +168,7 @@ mod tests {
     #[test]
     fn no_turn_of_the_daemon_looks_at_more_than_so_much() {
         let daemon = daemon();
-        let looker = daemon.lookers().add(Filter::default());
+        let looker = daemon.lookers().add(LookOptions::default());
         let clients: Vec<_> = (0..4).map(|_| enter(&daemon)).collect();
         for (at, client) in (0..).zip(&clients) {
             (0..700).for_each(|id| request(client, id, 700 * at + id, Mode::Exclusive));
@@ -200,7 +192,7 @@ mod tests {
         };
         for round in 0..300 {
             let daemon = daemon();
-            let looker = daemon.lookers().add(Filter::default());
+            let looker = daemon.lookers().add(LookOptions::default());
             let (mut clients, mut ids) = (Vec::new(), 0);
             let mut change = || {
                 for _ in 0..random(4) {

@@ -7,12 +7,13 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use navlock_core::{host::Journal, look::Event};
 use navlock_platform::socket::{self, AsyncStream, Stream};
-use navlock_wire::{CodecError, DaemonCodec, FromDaemon, encode_look_events};
+use navlock_wire::{CodecError, DaemonCodec, FromDaemon, LookEvent, Moment};
 use tokio::{sync::mpsc, task::yield_now};
 use tokio_util::codec::Encoder;
 
-use super::{journal::PART, lookers::Looker, picture::Picture};
+use super::{answers::take, lookers::Looker, picture::Picture};
 use crate::pid_namespace;
 
 /// What a [`Teller`] reports to the task that takes pictures for the looker.
@@ -91,24 +92,18 @@ impl Teller {
     /// sent, which it is not if the looker has missed events that belong to it.
     pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<bool, CodecError> {
         self.tell_events().await?;
-        let mut meanwhile = BytesMut::new();
-        let Some(missed) = self.looker.end_events(&mut meanwhile)? else { return Ok(false) };
+        let Some((missed, meanwhile)) = self.looker.go_on() else { return Ok(false) };
         self.put(&FromDaemon::LookBegins { missed, pids: pid_namespace() })?;
-        let (mut part, mut count) = (BytesMut::new(), 0);
-        let mut events = picture.in_order().into_iter().peekable();
-        while let Some(event) = events.next() {
-            event.encode(&mut part)?;
-            count += 1;
-            if part.len() >= PART || events.peek().is_none() {
-                encode_look_events(count, [&*part], &mut self.message)?;
+        // The events of the meantime come before the message that ends the picture, so the looker sees them
+        // as a part of the picture.
+        for all in [picture.in_order(), meanwhile] {
+            let mut all = all.into_iter();
+            while all.len() > 0 {
+                let mut room = Journal::<Moment>::PART;
+                self.put_events(take(&mut all, &mut room, Event::size))?;
                 self.send().await?;
-                part.clear();
-                count = 0;
             }
         }
-        // These events come before the message that ends the picture, so the looker sees them as a
-        // part of the picture.
-        self.message.unsplit(meanwhile);
         self.put(&FromDaemon::LookComplete)?;
         self.send().await?;
         Ok(true)
@@ -117,12 +112,17 @@ impl Teller {
     /// Sends the events that were not sent yet.
     async fn tell_events(&mut self) -> Result<(), CodecError> {
         loop {
-            let has_more = self.looker.put_next(&mut self.message)?;
+            let (events, has_more) = self.looker.next();
+            self.put_events(events)?;
             self.send().await?;
             if !has_more {
                 return Ok(());
             }
         }
+    }
+
+    fn put_events(&mut self, events: Vec<LookEvent>) -> Result<(), CodecError> {
+        if events.is_empty() { Ok(()) } else { self.put(&FromDaemon::LookEvents { events }) }
     }
 
     fn put(&mut self, message: &FromDaemon) -> Result<(), CodecError> {

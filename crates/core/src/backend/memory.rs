@@ -32,7 +32,7 @@ use navlock_engine::{
     Status,
 };
 
-pub(crate) use self::board::{Board, Heard};
+pub(crate) use self::board::{Board, Heard, Reader};
 pub use self::reach::MemoryReach;
 use self::{
     agents::Agents,

@@ -22,7 +22,7 @@ use navlock_engine::{AgentId, FencingToken, RequestKind, ResourceName};
 
 pub(crate) use self::{
     any::{AnyBackend, AnyReach},
-    memory::{Board, Heard},
+    memory::{Board, Heard, Reader},
     ticket::PackedTicket,
 };
 pub use self::{

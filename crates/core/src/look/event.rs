@@ -1,17 +1,46 @@
 //! Events, which tell lookers what happens.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use super::{Agent, Client, Entry, LockId, LockName, Silence};
 use crate::{ClientId, Lost};
 
 /// Something that has happened.
+///
+/// Messages between processes have times of another type, because an [`Instant`] means something in its own
+/// process only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// When it happened.
-    pub at: Instant,
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Event<At = Instant> {
+    /// When it happened, or since when it is so.
+    pub at: At,
     /// What happened.
     pub change: Change,
+}
+
+/// How many bytes an event counts for, besides its texts. It takes about as many.
+pub(super) const OVERHEAD: usize = 128;
+
+impl<At> Event<At> {
+    /// About how many bytes the event takes, in memory as in a message: for a host that keeps events, or sends
+    /// them.
+    pub fn size(&self) -> usize {
+        let name = self.change.name().map_or(0, |name| name.name.as_bytes().len());
+        let more = match &self.change {
+            Change::AgentCame { details, .. } => details.bucket.len() + details.info.size(),
+            Change::Requested { entry, .. }
+            | Change::Granted { entry, .. }
+            | Change::Owned { entry, .. } => {
+                let why = entry.why.as_ref().map_or(0, |why| why.len());
+                why + mem::size_of_val(&*entry.inside)
+            }
+            _ => 0,
+        };
+        OVERHEAD + name + more
+    }
 }
 
 /// What has happened.
@@ -36,8 +65,8 @@ pub struct Event {
 /// # Ok::<(), navlock::ReservedName>(())
 /// ```
 ///
-/// In the form that serde writes, a change has no times, because an [`Instant`] means something in its own
-/// process only. The reader [sets](Self::set_time) the time of the event.
+/// In the form that serde writes, a change has no times. The reader [sets](Self::set_time) the time of the
+/// event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -176,6 +205,14 @@ impl Change {
             | Self::Owned { name, .. }
             | Self::Recalled { name, .. } => Some(name),
             _ => None,
+        }
+    }
+
+    /// The bucket that the change is about, if the change says so.
+    pub fn bucket(&self) -> Option<&str> {
+        match self {
+            Self::AgentCame { details, .. } => Some(&details.bucket),
+            _ => self.name().map(|name| &*name.bucket),
         }
     }
 

@@ -24,6 +24,7 @@
 mod entries;
 mod event;
 mod id;
+pub(crate) mod journal;
 pub(crate) mod lines;
 mod looker;
 mod news;

@@ -2,7 +2,7 @@
 
 use navlock_engine::ResourceName;
 
-use super::Event;
+use super::{Change, Event};
 
 /// What to look at.
 ///
@@ -49,6 +49,24 @@ impl LookOptions {
     pub fn once(mut self) -> Self {
         self.once = true;
         self
+    }
+
+    /// Whether this bucket is looked at.
+    pub fn wants_bucket(&self, bucket: &str) -> bool {
+        self.bucket.as_deref().is_none_or(|wanted| wanted == bucket)
+    }
+
+    /// Whether this name of this bucket is looked at.
+    pub fn wants_name(&self, bucket: &str, name: &ResourceName) -> bool {
+        self.wants_bucket(bucket) && self.name.as_ref().is_none_or(|wanted| wanted == name)
+    }
+
+    /// Whether a change is seen. `bucket` is its bucket, if the change does not say so itself.
+    pub(super) fn wants(&self, bucket: Option<&str>, change: &Change) -> bool {
+        match change.name() {
+            Some(name) => self.wants_name(&name.bucket, &name.name),
+            None => bucket.or(change.bucket()).is_none_or(|bucket| self.wants_bucket(bucket)),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use foldhash::quality::RandomState;
 
 use crate::{
     Error,
-    backend::{AnyBackend, Board, Heard, Looking, MemoryBackend},
+    backend::{AnyBackend, Heard, Looking, MemoryBackend, Reader},
     buckets::{Buckets, Entry},
     look::{Event, LookOptions, News, Overview},
     sync::{Arc, lock},
@@ -31,8 +31,8 @@ pub(super) struct MemoryLook {
     buckets: Arc<Buckets>,
     options: LookOptions,
     overview: Overview,
-    /// The board, and the number of this reader there, once it has its first picture.
-    follows: Option<(StdArc<Board>, usize)>,
+    /// Reads the board, once it has its first picture.
+    follows: Option<Reader>,
 }
 
 impl MemoryLook {
@@ -70,15 +70,15 @@ impl MemoryLook {
             for (frozen, bucket) in &mut frozen {
                 frozen.begin(&board, bucket, now);
             }
-            let key = board.add_reader(self.options.clone());
-            lookers.all.push((key, self.options.clone()));
-            self.follows = Some((board, key));
+            let reader = Reader::new(board);
+            lookers.all.push((reader.id(), self.options.clone()));
+            self.follows = Some(reader);
         }
         let picture: Vec<_> = frozen
             .iter()
             .flat_map(|(frozen, bucket)| frozen.picture(&self.options, bucket, now))
             .collect();
-        let missed = self.follows.as_ref().map_or(0, |(board, key)| board.catch_up(*key));
+        let missed = self.follows.as_ref().map_or(0, |reader| reader.catch_up(&self.options));
         drop(frozen);
         let end = Instant::now();
         lookers.rested = end.checked_add(end.duration_since(begin) * REST);
@@ -100,9 +100,8 @@ impl Looking for MemoryLook {
 
     fn next(&mut self, timeout: Option<Duration>) -> Result<Option<News>, Error> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let follows = self.follows.as_ref();
-        let heard = follows.map_or(Heard::Behind, |(board, key)| board.read(*key, deadline));
-        Ok(match heard {
+        let follows = self.follows.as_mut();
+        Ok(match follows.map_or(Heard::Behind, |reader| reader.read(deadline)) {
             Heard::Events(events) => {
                 for event in &events {
                     self.overview.apply(event);
@@ -117,11 +116,11 @@ impl Looking for MemoryLook {
 
 impl Drop for MemoryLook {
     fn drop(&mut self) {
-        let Some((board, key)) = self.follows.take() else { return };
+        let Some(reader) = self.follows.take() else { return };
         let buckets = lock(&self.buckets.in_use);
         let mut lookers = lock(&self.buckets.lookers);
-        lookers.all.retain(|(other, _)| *other != key);
-        if board.remove_reader(key) {
+        lookers.all.retain(|(other, _)| *other != reader.id());
+        if reader.end() {
             lookers.board = None;
         }
         let leftovers: Vec<_> = wanted(&buckets, &self.options)

@@ -5,7 +5,7 @@ use navlock_engine::{RequestId, RequestKind};
 
 use self::examples::*;
 use super::*;
-use crate::{LookEvent, MAX_NAME, look_frame::encode_look_events};
+use crate::MAX_NAME;
 
 /// The place of a message's variant in its enum, by which postcard knows it. No place may change.
 trait Place {
@@ -181,40 +181,6 @@ fn every_message_comes_back_as_it_was() {
     assert_round_trip(&all_sent());
     assert_round_trip(&[Sent { at: u64::MAX, message: ToDaemon::Stop }]);
     assert_round_trip(&all_from_daemon());
-}
-
-#[test]
-fn events_that_were_encoded_one_by_one_are_the_same_message() {
-    let all: Vec<LookEvent> = looking_from_daemon()
-        .into_iter()
-        .find_map(|message| match message {
-            FromDaemon::LookEvents { events } => Some(events),
-            _ => None,
-        })
-        .unwrap();
-    // As many as take one byte to be counted, and two.
-    for count in [0, 1, all.len(), 127, 128, 1000] {
-        let events: Vec<LookEvent> = all.iter().cycle().take(count).cloned().collect();
-        let (mut encoded, mut bytes) = (BytesMut::new(), BytesMut::new());
-        for event in &events {
-            event.encode(&mut encoded).unwrap();
-        }
-        let (one, other) = encoded.split_at(encoded.len() / 3);
-        encode_look_events(count, [one, other], &mut bytes).unwrap();
-        let message = FromDaemon::LookEvents { events };
-        assert_eq!(bytes, encode_all(std::slice::from_ref(&message)));
-        let heard = ClientCodec::default().decode(&mut bytes).unwrap().unwrap();
-        assert_eq!(encode_all(&[heard]), encode_all(&[message]));
-    }
-}
-
-#[test]
-fn events_that_do_not_fit_into_a_frame_together_are_not_sent() {
-    let mut bytes = BytesMut::from("before");
-    let long = vec![0; MAX_FRAME];
-    let done = encode_look_events(1, [&*long], &mut bytes);
-    assert!(matches!(done, Err(CodecError::TooLong)), "{done:?}");
-    assert_eq!(bytes, "before");
 }
 
 #[test]

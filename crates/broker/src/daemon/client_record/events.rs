@@ -4,11 +4,11 @@ use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use navlock_core::{
     ResourceName,
-    look::{self, Change, Client, ClientState},
+    look::{self, Change, Client, ClientState, LookOptions},
 };
 use navlock_wire::{Agent, LookEvent, Moment};
 
-use super::{super::filter::Filter, ClientRecord, open_agent::OpenAgent};
+use super::{ClientRecord, open_agent::OpenAgent};
 use crate::clock;
 
 /// How much of a client is still to be read: the entries at the places before these.
@@ -25,7 +25,7 @@ impl ClientRecord {
         if !self.lookers.are_there() {
             return;
         }
-        for LookEvent { at, change } in self.self_and_agents(&Filter::default()) {
+        for LookEvent { at, change } in self.self_and_agents(&LookOptions::default()) {
             self.lookers.tell_at(|| at, || change);
         }
         // Lookers are told last that the old number is gone, when the agents have moved to the new
@@ -43,7 +43,7 @@ impl ClientRecord {
         &self,
         at: Option<Place>,
         most: &mut usize,
-        (filter, began): (&Filter, Moment),
+        (options, began): (&LookOptions, Moment),
         events: &mut Vec<LookEvent>,
     ) -> Option<Place> {
         // If there is no number, the client has ended, and an event tells lookers of that.
@@ -54,11 +54,11 @@ impl ClientRecord {
             Place { agents: self.agents.len(), requests: self.requests.len() }
         });
         let agents = step(&mut at.agents, most).filter_map(|place| self.agents.get_index(place));
-        let agents = agents.filter(|(_, open)| filter.has_bucket(&open.of.bucket));
+        let agents = agents.filter(|(_, open)| options.wants_bucket(&open.of.bucket));
         let agents = agents.map(|(_, open)| self.agent_came(open));
         events.extend(agents.map(|change| LookEvent { at: self.since, change }));
         let now = clock::now();
-        let wanted = |bucket: &str, name: &ResourceName| filter.has(bucket, name);
+        let wanted = |bucket: &str, name: &ResourceName| options.wants_name(bucket, name);
         let changes = self.requests.changes_at(step(&mut at.requests, most), wanted);
         let is_told = |since: Moment| began < since && since <= now;
         let changes = changes.filter(|(since, _)| !is_told(*since));
@@ -86,10 +86,10 @@ impl ClientRecord {
         events.extend(whose.map(|change| LookEvent { at: self.since, change }));
     }
 
-    fn self_and_agents(&self, filter: &Filter) -> Vec<LookEvent> {
+    fn self_and_agents(&self, options: &LookOptions) -> Vec<LookEvent> {
         let Some((client, state)) = self.number else { return Vec::new() };
         let came = self.came(client, state);
-        let agents = self.agents.values().filter(|open| filter.has_bucket(&open.of.bucket));
+        let agents = self.agents.values().filter(|open| options.wants_bucket(&open.of.bucket));
         let agents = agents.map(|open| self.agent_came(open));
         let changes = [came].into_iter().chain(agents);
         changes.map(|change| LookEvent { at: self.since, change }).collect()

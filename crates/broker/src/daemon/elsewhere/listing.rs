@@ -10,12 +10,13 @@ use futures_util::{StreamExt, stream};
 use navlock_core::{
     LockManager, ResourceName,
     host::{self, NameRef, Sighting},
+    look::LookOptions,
 };
 use navlock_wire::LookEvent;
 use tokio::time::Instant;
 
 use super::{
-    super::{cycles::Names, filter::Filter, shared_client::lock, state::Daemon},
+    super::{cycles::Names, shared_client::lock, state::Daemon},
     Elsewhere,
 };
 
@@ -90,29 +91,29 @@ impl Lists<'_> {
 }
 
 impl Daemon {
-    /// The buckets of all agents that the filter shows, and the bucket that the filter names.
-    pub(in super::super) fn buckets(&self, filter: &Filter) -> Vec<String> {
-        let mut buckets: Vec<String> = filter.bucket.iter().cloned().collect();
+    /// The buckets of all agents that are looked at, and the bucket that is asked for.
+    pub(in super::super) fn buckets(&self, options: &LookOptions) -> Vec<String> {
+        let mut buckets: Vec<String> = options.bucket.iter().cloned().collect();
         for client in self.all_clients() {
             let client = lock(&client);
             let theirs = client.agents().map(|(of, _)| of.bucket.as_ref().to_owned());
-            buckets.extend(theirs.filter(|bucket| filter.has_bucket(bucket)));
+            buckets.extend(theirs.filter(|bucket| options.wants_bucket(bucket)));
         }
         buckets.sort_unstable();
         buckets.dedup();
         buckets
     }
 
-    /// The locks and requests of other machines that the filter shows.
-    pub(in super::super) async fn look_elsewhere(&self, filter: &Filter) -> Elsewhere {
+    /// The locks and requests of other machines that are looked at.
+    pub(in super::super) async fn look_elsewhere(&self, options: &LookOptions) -> Elsewhere {
         if !self.user_agent().is_leased() {
             return Elsewhere::default();
         }
-        let mut buckets = self.buckets(filter);
+        let mut buckets = self.buckets(options);
         let (mut found, mut asked) = (Vec::new(), HashSet::new());
         loop {
-            found.extend(self.look_into(mem::take(&mut buckets), filter.name.as_ref()).await);
-            if filter.bucket.is_some() || filter.name.is_some() {
+            found.extend(self.look_into(mem::take(&mut buckets), options.name.as_ref()).await);
+            if options.bucket.is_some() || options.name.is_some() {
                 return Elsewhere::new(found);
             }
             // A cycle may lead through buckets that are not used on this machine. So the next buckets are
