@@ -30,7 +30,7 @@ struct Watchers {
 }
 
 /// Where the waker of a future is noted, until all are called.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     round: u64,
     at: usize,

@@ -54,6 +54,7 @@ macro_rules! pass_on {
         }
 
         fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
+            self.note(ASKED.to_owned());
             self.inner.poll_lost(ticket, waker)
         }
 
@@ -72,6 +73,8 @@ macro_rules! pass_on {
 }
 
 type Notes = Arc<Mutex<Vec<String>>>;
+
+const ASKED: &str = "asked whether it is lost";
 
 /// A backend that implements only the required calls.
 #[derive(Debug)]
@@ -349,4 +352,22 @@ fn a_victim_is_told_the_thief_by_a_reach_that_knows_it() {
         assert_eq!(victim.into_polled().stolen_by(), known);
         drop(stolen);
     }
+}
+
+#[test]
+fn however_many_names_are_waited_for_each_lock_is_asked_once_whether_it_is_lost() {
+    const NAMES: usize = 50;
+    let (user_agent, notes) = terse();
+    let (locks, others) = (user_agent.lock_manager("app"), user_agent.lock_manager("app"));
+    let names = || (0..NAMES).map(|number| format!("{number:02}"));
+    let held: Vec<_> = names().map(|name| others.lock(name).blocking().unwrap()).collect();
+    let mut all = locks.lock_all(names()).into_future();
+    let mut context = Context::from_waker(Waker::noop());
+    for guard in held {
+        assert!(Pin::new(&mut all).poll(&mut context).is_pending());
+        drop(guard);
+    }
+    let asked = taken(&notes).iter().filter(|note| *note == ASKED).count();
+    assert_eq!(asked, NAMES - 1);
+    assert!(Pin::new(&mut all).poll(&mut context).is_ready());
 }

@@ -168,6 +168,14 @@ impl<G> LockAllFuture<G> {
     }
 }
 
+/// Ready once one of these locks is lost. All guards are asked, so that each one knows whom to wake.
+pub(super) fn poll_lost(guards: &[LockGuard], context: &Context<'_>) -> Poll<LockAllError> {
+    guards.iter().fold(Poll::Pending, |any, guard| match Held::poll_lost(guard, context) {
+        Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
+        Poll::Pending => any,
+    })
+}
+
 impl Held for Vec<LockGuard> {
     type Loss = LockAllError;
 
@@ -180,11 +188,7 @@ impl Held for Vec<LockGuard> {
     }
 
     fn poll_lost(&self, context: &Context<'_>) -> Poll<LockAllError> {
-        // All guards are asked, so that each one knows whom to wake.
-        self.iter().fold(Poll::Pending, |any, guard| match Held::poll_lost(guard, context) {
-            Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
-            Poll::Pending => any,
-        })
+        poll_lost(self, context)
     }
 
     fn each_id(&self, put: &mut dyn FnMut(LockId)) {

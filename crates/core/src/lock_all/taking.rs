@@ -2,16 +2,21 @@
 
 use std::{
     mem,
-    task::{Context, Poll},
+    sync::Arc as StdArc,
+    task::{Context, Poll, Waker},
     vec,
 };
 
 use navlock_engine::{Mode, ResourceName};
 
-use super::error::LockAllError;
+use super::{error::LockAllError, future::poll_lost};
 use crate::{
-    Error, LockFuture, LockGuard, LockOptions, LockRequest, environment::Environment,
-    holding::Held, request::Nesting, sync::Arc,
+    Error, LockFuture, LockGuard, LockOptions, LockRequest,
+    environment::Environment,
+    holding::Held,
+    request::Nesting,
+    sync::Arc,
+    watch::{Place, Watch},
 };
 
 /// A request for the next lock says inside which locks it is. It names the locks that were taken last, at
@@ -51,6 +56,10 @@ pub(super) struct Taking {
     pub(super) pending: Vec<(ResourceName, LockFuture<'static, Option<LockGuard>>)>,
     left: vec::IntoIter<Wanted>,
     pub(super) guards: Vec<LockGuard>,
+    /// How many of these guards call this when their lock is lost, and where it has our waker.
+    watched: usize,
+    losses: StdArc<Watch>,
+    place: Option<Place>,
     environment: Arc<Environment>,
     how: How,
     /// Where one lock is enough, the first name whose lock was not available.
@@ -82,7 +91,9 @@ impl Taking {
         options.signal |= how.is_any && !options.steal && !options.if_available;
         let guards = Vec::with_capacity(left.len());
         let (pending, left) = (Vec::new(), left.into_iter());
-        Ok(Self { pending, left, guards, environment, how, unavailable: None })
+        let (watched, losses, place) = (0, StdArc::default(), None);
+        let unavailable = None;
+        Ok(Self { pending, left, guards, watched, losses, place, environment, how, unavailable })
     }
 
     /// Ready with all guards, or with the name of a lock that cannot be had at once. Not to be called
@@ -111,7 +122,7 @@ impl Taking {
                 Poll::Ready(answer) => answer,
                 // After a loss there is no use in waiting for more locks, because all of them would
                 // be released.
-                Poll::Pending => return self.guards.poll_lost(context).map(Err),
+                Poll::Pending => return self.poll_lost(context).map(Err),
             };
             match answer {
                 Ok(Some(guard)) => self.guards.push(guard),
@@ -126,6 +137,19 @@ impl Taking {
             Some(lost) => Err(lost),
             None => Ok(Ok(guards)),
         })
+    }
+
+    /// Ready once one of the locks that were taken is lost.
+    fn poll_lost(&mut self, context: &Context<'_>) -> Poll<LockAllError> {
+        let place = self.losses.enter(self.place, context.waker());
+        // FAST: a guard is asked once, and again when a loss was told. To ask all of them for each name that is
+        // waited for would take quadratic time.
+        if self.place.replace(place) != Some(place) {
+            self.watched = 0;
+        }
+        let waker = Waker::from(StdArc::clone(&self.losses));
+        let new = &self.guards[mem::replace(&mut self.watched, self.guards.len())..];
+        poll_lost(new, &Context::from_waker(&waker))
     }
 
     /// Ready with one guard, or with the name of a lock that cannot be had at once, if none can.
