@@ -102,13 +102,12 @@ class LockRequest extends AbortAlgorithm {
   onFailed() {
     const { inspection, realm } = this;
     this.failure ??= realm.failure(this);
+    // What comes after the loss, as an answer that shows the thief, comes after the reactions to it.
+    realm.tasks.withdrawTask();
     if (!this.isAbandoned) this.fail(this.failure);
     this.end();
-    if (inspection !== null) {
-      // Last: the listeners are code of the program, which may make requests in this turn.
-      realm.tasks.withdrawTask();
-      inspection.onLost(this.failure);
-    }
+    // Last: the listeners are code of the program, which may make requests in this turn.
+    if (inspection !== null) inspection.onLost(this.failure);
   }
 
   /**

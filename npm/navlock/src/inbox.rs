@@ -143,6 +143,11 @@ impl Inbox {
         next.map(|slot| (slot, state.awake))
     }
 
+    /// Whether slots are ready.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.state().ready.is_empty()
+    }
+
     /// Runs `act`, which may cause news for the realm that runs it. Returns the result of `act`, and
     /// whether the realm has to take the news now. If the realm is taking older news already, it
     /// does not have to: that loop takes this news, too, and must not be entered a second time.

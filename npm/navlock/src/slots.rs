@@ -1,7 +1,7 @@
 //! What a realm has asked for. Each request, query and look has a slot, whose number is its id.
 
 use std::{
-    future::{Future, IntoFuture},
+    future::{Future, IntoFuture, ready},
     mem,
     pin::Pin,
     sync::Arc,
@@ -161,8 +161,20 @@ impl Slots {
     fn ask(&mut self, manager: u32, question: Question) -> (u32, Status) {
         let id = self.vacant();
         let slot = Slot::Asked(question);
-        self.entries.insert(Entry { manager, tells_deadlock: false, slot });
-        (id, self.news(id).unwrap_or(Status::Pending))
+        let index = self.entries.insert(Entry { manager, tells_deadlock: false, slot });
+        let status = self.news(id).unwrap_or(Status::Pending);
+        if !self.inbox.has_news() {
+            return (id, status);
+        }
+        // What is in the inbox is told before the answer, which may show that a lock was stolen.
+        let slot = &mut self.entries[index].slot;
+        *slot = match mem::replace(slot, Slot::Unavailable) {
+            Slot::Answered(told) => Slot::Asked(Box::pin(ready(Ok(told)))),
+            Slot::Failed(error) => Slot::Asked(Box::pin(ready(Err(error)))),
+            asked => asked,
+        };
+        self.wakers[index].wake_by_ref();
+        (id, Status::Pending)
     }
 
     /// How a slot stands, if that has changed since it was told last. The slot's waker is called
