@@ -8,7 +8,7 @@
 //! A journal locks nothing and wakes nobody. Its host does that: the board of a user agent in
 //! memory, and the broker.
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{Event, LookOptions, event::OVERHEAD};
 
@@ -25,6 +25,7 @@ const KEPT: usize = 1 << 10;
 /// picture was read, [`end_picture`](Self::end_picture) is called, and when the looker is told the
 /// picture, [`go_on`](Self::go_on). From then on [`next`](Self::next) tells it what happens. If it
 /// [is behind](Self::is_behind), it needs another picture.
+#[derive(Debug)]
 pub struct Journal<At> {
     /// The events that some looker has not been told.
     events: VecDeque<Noted<At>>,
@@ -36,11 +37,13 @@ pub struct Journal<At> {
 }
 
 /// An event, and the bucket to which it belongs, if the event does not say so itself.
+#[derive(Debug)]
 struct Noted<At> {
     bucket: Option<Arc<str>>,
     event: Event<At>,
 }
 
+#[derive(Debug)]
 struct Reader {
     id: u64,
     options: LookOptions,
@@ -50,7 +53,7 @@ struct Reader {
 }
 
 /// A picture that is being made, perhaps while events happen.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct PendingPicture {
     /// The picture contains all that happened before the event of this number. Before the looker
     /// has been told the picture, it is told no event from this number on.
@@ -66,7 +69,7 @@ struct PendingPicture {
 }
 
 /// What a looker is to be told next.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Next {
     /// Nothing, because the looker has been told all events that it wants to see.
     End,
@@ -297,13 +300,6 @@ fn place(number: u64, first: u64) -> usize {
 impl<At> Default for Journal<At> {
     fn default() -> Self {
         Self { events: VecDeque::new(), bytes: 0, first: 0, lookers: Vec::new() }
-    }
-}
-
-impl<At> fmt::Debug for Journal<At> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (lookers, events) = (self.lookers.len(), self.events.len());
-        f.debug_struct("Journal").field("lookers", &lookers).field("events", &events).finish()
     }
 }
 
