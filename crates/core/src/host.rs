@@ -14,14 +14,13 @@ use std::{
 pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
-    Bucket, ClientId, Error, FencingToken, LockFuture, LockGuard, LockManager, Position,
-    ResourceName, UserAgent, agent::Agent, agent_state::Ended, sync::Arc,
+    Bucket, ClientId, Error, FencingToken, Inspection, LockFuture, LockGuard, LockManager,
+    Position, ResourceName, UserAgent, agent::Agent, agent_state::Ended, sync::Arc,
 };
 pub use crate::{
     backend::{
         Answer, Backend, Claim, EvictFuture, Eviction, InspectFuture, Looking, MemoryBackend,
-        MemoryReach, PositionFuture, QueryFuture, Reach, ReclaimFuture, RevokeFuture, SightFuture,
-        Term, Ticket,
+        MemoryReach, PositionFuture, QueryFuture, Reach, ReclaimFuture, RevokeFuture, Term, Ticket,
     },
     clip::{clip_bytes, clip_chars},
     elapsed::elapsed,
@@ -33,7 +32,7 @@ pub use crate::{
         waits::{is_interpreter, process, program},
     },
     printable::{is_harmless, printable},
-    sighting::{LockRef, NameRef, Sighted, Sighting, Unheard},
+    shared::{LockRef, NameRef, Shared, Unheard},
     waking::wake_all,
 };
 
@@ -169,15 +168,6 @@ pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
     agent.backend().lease(agent.id)
 }
 
-/// The locks and requests of the bucket of this handle, for those who look; see [`Backend::look`].
-///
-/// # Errors
-///
-/// As [`LockManager::query`].
-pub async fn look(locks: &LockManager) -> Result<Sighting, Error> {
-    locks.environment().obtain_lock_manager()?.agent.backend().look().await
-}
-
 /// The reference by which users of the reach tell each other of this name; see
 /// [`Backend::name_ref`].
 pub fn name_ref(locks: &LockManager, name: &ResourceName) -> NameRef {
@@ -187,19 +177,19 @@ pub fn name_ref(locks: &LockManager, name: &ResourceName) -> NameRef {
     }
 }
 
-/// The locks and requests of one name in the bucket of this handle, for those who look; see
-/// [`Backend::look_at`].
+/// The locks and requests in the bucket of this handle, of one name or of all, for those who look; see
+/// [`Backend::look`].
 ///
 /// # Errors
 ///
 /// As [`LockManager::query`].
-pub async fn look_at(
+pub async fn look(
     locks: &LockManager,
-    name: NameRef,
+    name: Option<NameRef>,
     with_silence: bool,
-) -> Result<Sighting, Error> {
+) -> Result<Inspection, Error> {
     let backend = locks.environment().obtain_lock_manager()?.agent.backend();
-    backend.look_at(name, with_silence).await
+    backend.look(name, with_silence).await
 }
 
 /// Where the agent of this client id stands in the queue of a name; see

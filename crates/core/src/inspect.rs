@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use navlock_engine::{FencingToken, ResourceName};
 
-use crate::{ClientId, LockInfo, LockManagerSnapshot};
+use crate::{ClientId, LockInfo, LockManagerSnapshot, shared::Shared};
 
 /// What an agent says of itself, for people who wonder who holds their lock.
 ///
@@ -75,6 +75,10 @@ pub struct Inspected {
     pub fencing_token: Option<FencingToken>,
     /// How often an owned name was taken without asking since it is owned.
     pub taken: u64,
+    /// What only hosts need to know of it.
+    #[doc(hidden)]
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub shared: Shared,
 }
 
 /// Where an agent stands in the queue of a name, and who is in its way.
@@ -193,7 +197,8 @@ impl Inspected {
     /// One lock or request of which nothing further is known: for a
     /// [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo) -> Self {
-        Self { lock, agent: None, age: None, fencing_token: None, taken: 0 }
+        let (agent, age, fencing_token, taken) = (None, None, None, 0);
+        Self { lock, agent, age, fencing_token, taken, shared: Shared::default() }
     }
 
     /// Shows that this lock or request is for `why`, in place of what its agent says of all its

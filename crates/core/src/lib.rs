@@ -66,7 +66,7 @@ mod options;
 mod printable;
 mod refusal;
 mod request;
-mod sighting;
+mod shared;
 mod snapshot;
 mod sync;
 mod thread_group;

@@ -11,10 +11,10 @@ use std::{
 };
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Lost, Position, ResourceName,
+    AgentInfo, ClientId, Error, Inspection, Lost, Position, ResourceName,
     host::{
         Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
-        RequestKind, SightFuture, Sighting, Term, Ticket,
+        RequestKind, Term, Ticket,
     },
     look::{LockId, Patience},
 };
@@ -101,17 +101,15 @@ impl EtcdBackend {
         }
     }
 
-    /// The locks and requests of one name, or of all names, for lookers. If `with_silence` is set,
-    /// this also tells which holders' leases were not renewed in time.
-    fn sighting(
+    /// What was seen, with all details. If `with_silence` is set, this also tells which holders' leases were
+    /// not renewed in time.
+    fn inspection(
         &self,
-        name: Option<NameKey>,
+        seen: impl Future<Output = Result<QueryResult, Error>> + Send + 'static,
         with_silence: bool,
-    ) -> impl Future<Output = Result<Sighting, Error>> + Send + '_ {
-        // Owners are not asked: lookers look again and again, and each question would cost the owner a
-        // write. A name for which others wait was given up anyway.
-        let (seen, bucket) = (self.seen(name, MOST_INSPECTED, false), Arc::from(&*self.name));
-        async move {
+    ) -> InspectFuture<'_> {
+        let bucket: Arc<str> = Arc::from(&*self.name);
+        Box::pin(async move {
             let QueryResult { held, pending, owned, left_out } = seen.await?;
             let all = held.iter().chain(&pending).chain(&owned).filter(|_| with_silence);
             let theirs: BTreeSet<_> =
@@ -124,15 +122,18 @@ impl EtcdBackend {
                 let _ = self.connection.tell.send(Order::Silences(theirs, answer));
                 answered.await.unwrap_or_default()
             };
-            let sighted = |one: QueryEntry| {
-                let unheard = silent.get(&one.lease).copied();
-                one.sighted(&bucket, unheard)
+            let inspected = |QueryEntry { mut inspected, lease }| {
+                inspected.shared.unheard = silent.get(&lease).copied();
+                if let Some(called) = &mut inspected.shared.called {
+                    called.bucket.clone_from(&bucket);
+                }
+                inspected
             };
-            let all = |all: Vec<QueryEntry>| all.into_iter().map(sighted).collect();
-            let mut sighting = Sighting::new(all(held), all(pending));
-            (sighting.owned, sighting.left_out) = (all(owned), left_out);
-            Ok(sighting)
-        }
+            let all = |all: Vec<QueryEntry>| all.into_iter().map(inspected).collect();
+            let mut inspection = Inspection::new(all(held), all(pending));
+            (inspection.owned, inspection.left_out) = (all(owned), left_out);
+            Ok(inspection)
+        })
     }
 }
 
@@ -288,8 +289,7 @@ impl Backend for EtcdBackend {
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let most = if name.is_some() { MOST_OF_NAME } else { MOST_INSPECTED };
-        let seen = self.seen(name.as_ref().map(NameKey::new), most, true);
-        Box::pin(async move { Ok(seen.await?.into_inspection()) })
+        self.inspection(self.seen(name.as_ref().map(NameKey::new), most, true), false)
     }
 
     /// This is for a waiter that wants to know at once why it waits. So it fails while etcd does
@@ -302,20 +302,19 @@ impl Backend for EtcdBackend {
         Box::pin(async move { Ok(Position::among(inspection.await?, &name, client_id)) })
     }
 
-    fn look(&self) -> SightFuture<'_> {
-        Box::pin(self.sighting(None, true))
-    }
-
     fn name_ref(&self, name: &ResourceName) -> NameRef {
         NameKey::new(name).to_ref()
     }
 
-    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
-        match NameKey::of_ref(name) {
-            Some(name) => Box::pin(self.sighting(Some(name), with_silence)),
+    /// Owners are not asked: lookers look again and again, and each question would cost the owner a write. A
+    /// name for which others wait was given up anyway.
+    fn look(&self, name: Option<NameRef>, with_silence: bool) -> InspectFuture<'_> {
+        let name = match name.map(NameKey::of_ref) {
             // These bytes refer to no name.
-            None => Box::pin(ready(Ok(Sighting::default()))),
-        }
+            Some(None) => return Box::pin(ready(Ok(Inspection::default()))),
+            name => name.flatten(),
+        };
+        self.inspection(self.seen(name, MOST_INSPECTED, false), with_silence)
     }
 
     fn ends(&self, agent: AgentId) -> Option<Duration> {

@@ -5,8 +5,8 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, Inspection, LockInfo, LockManagerSnapshot,
-    host::{LockRef, Sighted, Unheard},
+    AgentInfo, ClientId, Error, Inspected, LockInfo, LockManagerSnapshot,
+    host::{LockRef, Shared},
 };
 
 use crate::{
@@ -34,15 +34,8 @@ pub(crate) struct QueryResult {
 #[derive(Clone, Debug)]
 pub(crate) struct QueryEntry {
     pub(crate) inspected: Inspected,
-    pub(crate) name: NameKey,
     /// The lease, if it is another connection's, or else 0.
     pub(crate) lease: i64,
-    pub(crate) request: RequestKey,
-    /// The revision of the request or the grant, and the place within it.
-    pub(crate) made: (i64, u64),
-    /// When it was requested, by the clock of its machine.
-    pub(crate) asked: u64,
-    pub(crate) said: RequestNotes,
 }
 
 /// A lock or request, with its sort key.
@@ -104,8 +97,11 @@ pub(crate) fn seen(
         if !said.why.is_empty() {
             inspected.set_why(&said.why);
         }
-        let (name, lease) = (key.name, kv.lease);
-        let one = QueryEntry { inspected, name, lease, request, made, asked, said };
+        // An owned name is shown as a lock.
+        let is_shown_as_lock = key.phase != Phase::Queued && request.owner != 0;
+        let named = is_shown_as_lock.then_some((&key.name, request));
+        inspected.shared = shared(named, made, asked, said);
+        let one = QueryEntry { inspected, lease: kv.lease };
         let found = ((made.0, made.1, request), one);
         match (key.phase, answer) {
             (Phase::Held, _) => held.push(found),
@@ -123,14 +119,29 @@ pub(crate) fn seen(
     QueryResult { held, pending, owned, left_out: 0 }
 }
 
-impl QueryResult {
-    /// The result as an inspection.
-    pub(crate) fn into_inspection(self) -> Inspection {
-        let inspected = |all: Vec<QueryEntry>| all.into_iter().map(|one| one.inspected).collect();
-        let mut inspection = Inspection::new(inspected(self.held), inspected(self.pending));
-        inspection.left_out = self.left_out;
-        inspection
+/// What is known of a lock or request besides. `named` is the name and the key of a lock.
+fn shared(
+    named: Option<(&NameKey, RequestKey)>,
+    (made, place): (i64, u64),
+    asked: u64,
+    said: RequestNotes,
+) -> Shared {
+    let mut shared = Shared::default();
+    (shared.serial, shared.order) = (asked, (u64::try_from(made).unwrap_or_default(), place));
+    let to_ref = |bucket, name: &NameKey, request, made| LockRef {
+        bucket,
+        name: name.to_ref(),
+        bytes: Outer::called(request, made),
+    };
+    // The bucket is filled in by its backend.
+    shared.called = named.map(|(name, request)| to_ref(Arc::default(), name, request, made));
+    // For a lock, these notes do not matter any more.
+    if shared.called.is_none() {
+        let inside = said.inside.into_iter();
+        let outer = |it: Outer| to_ref(it.bucket.into(), &it.name, it.request, it.made);
+        (shared.patience, shared.inside) = (said.patience, inside.map(outer).collect());
     }
+    shared
 }
 
 impl QueryResult {
@@ -152,33 +163,6 @@ impl QueryResult {
     }
 }
 
-impl QueryEntry {
-    /// The entry as a sighting.
-    pub(crate) fn sighted(self, bucket: &Arc<str>, unheard: Option<Unheard>) -> Sighted {
-        let Self { inspected, name, request, made: (made, place), asked, said, .. } = self;
-        let is_lock = inspected.fencing_token.is_some() && request.owner != 0;
-        let mut sighted = Sighted::new(inspected);
-        (sighted.unheard, sighted.serial) = (unheard, asked);
-        sighted.order = (u64::try_from(made).unwrap_or_default(), place);
-        sighted.name = is_lock.then(|| LockRef {
-            bucket: Arc::clone(bucket),
-            name: name.to_ref(),
-            bytes: Outer::called(request, made),
-        });
-        // For a lock, these notes do not matter any more.
-        let RequestNotes { patience, inside, .. } =
-            if is_lock { RequestNotes::default() } else { said };
-        sighted.patience = patience;
-        let named = |outer: Outer| LockRef {
-            bucket: outer.bucket.into(),
-            name: outer.name.to_ref(),
-            bytes: Outer::called(outer.request, outer.made),
-        };
-        sighted.inside = inside.into_iter().map(named).collect();
-        sighted
-    }
-}
-
 /// A stray key, shown as the lock or request that it is for transactions.
 fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, Found)> {
     let Range { name, phase, mode } = keys.range(&kv.key)?;
@@ -189,10 +173,10 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     (agent.command, agent.why) = ("(no lock)".to_owned(), why);
     inspected.agent = Some(Arc::new(agent));
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
-    let (request, made) = (RequestKey { owner: 0, slot: 0 }, (kv.made, 0));
-    let (asked, said) = (u64::try_from(kv.made).unwrap_or_default(), RequestNotes::default());
-    let one = QueryEntry { inspected, name, lease: kv.lease, request, made, asked, said };
-    Some((phase, ((kv.made, 0, request), one)))
+    let asked = u64::try_from(kv.made).unwrap_or_default();
+    inspected.shared = shared(None, (kv.made, 0), asked, RequestNotes::default());
+    let request = RequestKey { owner: 0, slot: 0 };
+    Some((phase, ((kv.made, 0, request), QueryEntry { inspected, lease: kv.lease })))
 }
 
 /// An owned name, shown as a lock. It is not known whether the name is held.
@@ -240,7 +224,7 @@ mod tests {
         let shown = seen(&keys, &[kv], |_, _| OwnerAnswer::Unsaid).held;
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].inspected.fencing_token, Some(token(9)));
-        assert_eq!(shown[0].made, (9, 0));
+        assert_eq!(shown[0].inspected.shared.order, (9, 0));
         let agent = shown[0].inspected.agent.as_ref().expect("it is shown as somebody");
         assert_eq!((&*agent.command, &*agent.host), ("(a machine)", "build-7"));
     }

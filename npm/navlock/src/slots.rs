@@ -39,7 +39,7 @@ type Question = Pin<Box<dyn Future<Output = Result<Told, Error>> + Send>>;
 /// The answer to a query.
 enum Told {
     Snapshot(LockManagerSnapshot),
-    Position(Position),
+    Position(Box<Position>),
 }
 
 /// A realm that uses no slot keeps memory for at most this many.
@@ -138,7 +138,7 @@ impl Slots {
         name: ResourceName,
     ) -> (u32, Status) {
         let locks = locks.clone();
-        let question = async move { Ok(Told::Position(locks.position(name).await?)) };
+        let question = async move { Ok(Told::Position(Box::new(locks.position(name).await?))) };
         self.ask(manager, Box::pin(question))
     }
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use navlock_core::{
-    ClientId, FencingToken, Inspected, LockInfo, ResourceName,
-    host::{LockRef, Sighted, Sighting, Unheard},
+    ClientId, FencingToken, Inspected, Inspection, LockInfo, ResourceName,
+    host::{LockRef, Unheard},
     look::{Agent, Change, Entry, LockId, LockName, Overview, Silence},
 };
 use navlock_wire::{LookEvent, Moment};
@@ -19,14 +19,14 @@ use crate::clock;
 /// What the reach has shown of buckets that machines share.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
-    /// The sightings by bucket. A bucket may have several sightings, each of another name.
-    seen: Vec<(String, Sighting)>,
-    /// The names for which the sightings are complete. Some of these names may have no locks or
+    /// What was seen, by bucket. A bucket may be there several times, each time with another name.
+    seen: Vec<(String, Inspection)>,
+    /// The names of which everything was seen. Some of these names may have no locks or
     /// requests.
     asked: Names,
 }
 
-/// The kind of a [`Sighted`].
+/// The kind of an [`Inspected`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Held,
@@ -49,12 +49,21 @@ impl Elsewhere {
         let all = |one: &Self| -> Vec<_> {
             let theirs = one.all().filter(|(.., one)| !is_of(one, ours));
             let told = theirs.map(|(bucket, how, one)| {
-                let Inspected { lock, fencing_token, agent, .. } = one.inspected.clone();
+                let Inspected { lock, fencing_token, agent, .. } = one.clone();
                 // The time for which a machine is silent differs each time. So the only question is
                 // whether it is silent.
-                let is_silent = one.unheard.is_some();
-                let said = (one.patience, one.inside.clone());
-                (bucket.to_owned(), how, lock, fencing_token, agent, is_silent, one.serial, said)
+                let is_silent = one.shared.unheard.is_some();
+                let said = (one.shared.patience, one.shared.inside.clone());
+                (
+                    bucket.to_owned(),
+                    how,
+                    lock,
+                    fencing_token,
+                    agent,
+                    is_silent,
+                    one.shared.serial,
+                    said,
+                )
             });
             told.collect()
         };
@@ -64,27 +73,27 @@ impl Elsewhere {
     }
 
     /// Gives each lock and request a serial number that nothing else of its agent has.
-    fn new(mut seen: Vec<(String, Sighting)>) -> Self {
+    fn new(mut seen: Vec<(String, Inspection)>) -> Self {
         let mut next = HashMap::new();
         for (_, seen) in &mut seen {
             for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
-                one.serial |= LockId::MADE_UP;
+                one.shared.serial |= LockId::MADE_UP;
                 // Two of them may have the same number, if they were made in one tick of a clock, or
                 // if their machine gives them the same.
-                one.serial = first_free(id(one), &mut next);
+                one.shared.serial = first_free(id(one), &mut next);
             }
         }
         Self { seen, asked: Names::default() }
     }
 
-    /// How many locks and requests the sightings leave out.
+    /// How many locks and requests are left out.
     fn left_out(&self) -> u64 {
         self.seen.iter().map(|(_, seen)| seen.left_out).sum()
     }
 
-    fn all(&self) -> impl Iterator<Item = (&str, How, &Sighted)> {
+    fn all(&self) -> impl Iterator<Item = (&str, How, &Inspected)> {
         self.seen.iter().flat_map(|(bucket, seen)| {
-            let Sighting { held, pending, owned, .. } = seen;
+            let Inspection { held, pending, owned, .. } = seen;
             let all = [(How::Held, held), (How::Pending, pending), (How::Owned, owned)];
             all.into_iter()
                 .flat_map(move |(how, all)| all.iter().map(move |one| (bucket.as_str(), how, one)))
@@ -95,9 +104,9 @@ impl Elsewhere {
     pub(super) fn nested(&self, ours: &HashSet<ClientId>, names: &mut Names) {
         for (bucket, seen) in &self.seen {
             let bucket: Arc<str> = bucket.as_str().into();
-            let is_nested = |one: &&Sighted| !one.inside.is_empty() && !is_of(one, ours);
+            let is_nested = |one: &&Inspected| !one.shared.inside.is_empty() && !is_of(one, ours);
             for one in seen.pending.iter().filter(is_nested) {
-                names.add(&bucket, &one.inspected.lock.name);
+                names.add(&bucket, &one.lock.name);
             }
         }
     }
@@ -118,19 +127,19 @@ impl Elsewhere {
         events
     }
 
-    /// Does the same for these names only, and drops all sightings of other names.
+    /// Does the same for these names only, and drops what was seen of other names.
     pub(super) fn add_some_to(
         &mut self,
         known: Vec<LookEvent>,
         ours: &HashSet<ClientId>,
         is_wanted: impl Fn(&str, &ResourceName) -> bool,
     ) -> Vec<LookEvent> {
-        // The ids are made from the sightings of all names, so that the locks inside which others wait
+        // The ids are made from all names, so that the locks inside which others wait
         // have the same ids in every picture, whichever names the picture shows.
         let named = self.named(ours, &known, &is_wanted);
         for (bucket, seen) in &mut self.seen {
             for all in [&mut seen.held, &mut seen.pending, &mut seen.owned] {
-                all.retain(|one| is_wanted(bucket, &one.inspected.lock.name));
+                all.retain(|one| is_wanted(bucket, &one.lock.name));
             }
         }
         self.add_named_to(known, ours, &named)
@@ -166,7 +175,7 @@ impl Elsewhere {
         let (mut events, mut met) = (Vec::new(), HashMap::new());
         let unheard = self.unheard();
         for (bucket, how, one) in self.all().filter(|(.., one)| !is_of(one, ours)) {
-            let Inspected { lock, agent, age, fencing_token, .. } = &one.inspected;
+            let Inspected { lock, agent, age, fencing_token, .. } = one;
             let said = agent.as_deref().map_or("", |agent| &agent.why);
             if let hash_map::Entry::Vacant(first) = met.entry(lock.client_id) {
                 first.insert(said);
@@ -177,8 +186,9 @@ impl Elsewhere {
                 events.extend(unheard.map(|unheard| silent(lock.client_id, unheard)));
             }
             let mut entry = Entry::new(id(one), lock.mode);
-            (entry.token, entry.patience) = (*fencing_token, one.patience);
-            entry.inside = one.inside.iter().filter_map(|name| named.get(name).copied()).collect();
+            (entry.token, entry.patience) = (*fencing_token, one.shared.patience);
+            entry.inside =
+                one.shared.inside.iter().filter_map(|name| named.get(name).copied()).collect();
             entry.why = (met[&lock.client_id] != said).then(|| said.into());
             let at = ago(age.unwrap_or_default());
             let name = LockName::new(bucket, lock.name.clone());
@@ -200,28 +210,28 @@ impl Elsewhere {
         known: &[LookEvent],
         is_wanted: impl Fn(&str, &ResourceName) -> bool,
     ) -> HashMap<LockRef, LockId> {
-        let is_wanted = |one: &&Sighted, bucket: &str| {
-            !one.inside.is_empty() && is_wanted(bucket, &one.inspected.lock.name)
+        let is_wanted = |one: &&Inspected, bucket: &str| {
+            !one.shared.inside.is_empty() && is_wanted(bucket, &one.lock.name)
         };
         let nested = self.seen.iter().flat_map(|(bucket, seen)| {
             let is_wanted = &is_wanted;
             seen.pending.iter().filter(move |one| is_wanted(one, bucket))
         });
-        let wanted: HashSet<&LockRef> = nested.flat_map(|one| &one.inside).collect();
+        let wanted: HashSet<&LockRef> = nested.flat_map(|one| &one.shared.inside).collect();
         // FAST: few requests wait inside a lock.
         if wanted.is_empty() {
             return HashMap::new();
         }
         let held_here = held_here(known);
-        let id_of = |(bucket, _, one): (_, _, &'_ Sighted)| {
-            let Inspected { lock, fencing_token, .. } = &one.inspected;
+        let id_of = |(bucket, _, one): (_, _, &'_ Inspected)| {
+            let Inspected { lock, fencing_token, .. } = one;
             if !is_of(one, ours) {
                 return Some(id(one));
             }
             *held_here.get(&(lock.client_id, bucket, &lock.name, (*fencing_token)?))?
         };
         let named = self.all().filter_map(|of| {
-            let name = of.2.name.as_ref().filter(|name| wanted.contains(name))?;
+            let name = of.2.shared.called.as_ref().filter(|name| wanted.contains(name))?;
             Some((name.clone(), id_of(of)?))
         });
         named.collect()
@@ -229,27 +239,27 @@ impl Elsewhere {
 
     /// Removes from the overview the locks and requests that etcd does not have. Where the overview and
     /// etcd differ, this daemon has not heard of a grant or a loss yet. Also sets the order of the
-    /// requests across all machines. A name whose sightings are incomplete is left as it is.
+    /// requests across all machines. A name of which not everything was seen is left as it is.
     pub(super) fn settle(&self, overview: &mut Overview) {
         let complete = self.seen.iter().filter(|(_, seen)| seen.left_out == 0);
         let complete = complete.flat_map(|(bucket, seen)| {
             let all = seen.held.iter().chain(&seen.pending);
-            all.map(|one| (bucket.as_str(), &one.inspected.lock.name))
+            all.map(|one| (bucket.as_str(), &one.lock.name))
         });
         let asked = self.asked.iter().map(|(bucket, name)| (&**bucket, name));
         let complete: HashSet<(&str, &ResourceName)> = complete.chain(asked).collect();
         let mut pending: Vec<_> = self.all().filter(|(_, how, _)| *how == How::Pending).collect();
-        pending.sort_by_key(|(.., one)| one.order);
+        pending.sort_by_key(|(.., one)| one.shared.order);
         let mut tokens = HashSet::new();
         for (bucket, how, one) in self.all() {
-            let Inspected { lock, fencing_token, .. } = &one.inspected;
+            let Inspected { lock, fencing_token, .. } = one;
             if how == How::Held {
                 tokens.insert((bucket, &lock.name, lock.client_id, *fencing_token));
             }
         }
         let mut orders: HashMap<_, Vec<u64>> = HashMap::new();
         for ((bucket, _, one), order) in pending.into_iter().zip(1..) {
-            let LockInfo { name, client_id, .. } = &one.inspected.lock;
+            let LockInfo { name, client_id, .. } = &one.lock;
             orders.entry((bucket, name, *client_id)).or_default().push(order);
         }
         for (LockName { bucket, name, .. }, queue) in &mut overview.queues {
@@ -290,9 +300,10 @@ impl Elsewhere {
     /// was renewed.
     fn unheard(&self) -> HashMap<ClientId, Option<Unheard>> {
         let mut unheard = HashMap::new();
-        for (.., Sighted { inspected, unheard: found, .. }) in self.all() {
-            let known = unheard.entry(inspected.lock.client_id).or_insert(*found);
-            *known = known.zip(*found).map(
+        for (.., one) in self.all() {
+            let found = one.shared.unheard;
+            let known = unheard.entry(one.lock.client_id).or_insert(found);
+            *known = known.zip(found).map(
                 |(one, other)| {
                     if one.silent < other.silent { one } else { other }
                 },
@@ -304,7 +315,7 @@ impl Elsewhere {
     /// The place of each request in the queue of its name.
     fn places(&self) -> HashMap<Asked<'_>, usize> {
         let all = self.seen.iter().flat_map(|(bucket, seen)| {
-            let pending = seen.pending.iter().map(|one| &one.inspected.lock).enumerate();
+            let pending = seen.pending.iter().map(|one| &one.lock).enumerate();
             pending.map(|(at, lock)| ((bucket.as_str(), &lock.name, lock.client_id), at))
         });
         // If an agent has several requests, this is the place of the first.
@@ -359,13 +370,13 @@ fn first_free(first: LockId, next: &mut HashMap<LockId, u64>) -> u64 {
 }
 
 /// The id by which lookers know this lock or request, if it belongs to no client of this daemon.
-fn id(one: &Sighted) -> LockId {
-    LockId { client_id: one.inspected.lock.client_id, serial: one.serial }
+fn id(one: &Inspected) -> LockId {
+    LockId { client_id: one.lock.client_id, serial: one.shared.serial }
 }
 
 /// Whether this lock or request belongs to one of these agents.
-fn is_of(one: &Sighted, agents: &HashSet<ClientId>) -> bool {
-    agents.contains(&one.inspected.lock.client_id)
+fn is_of(one: &Inspected, agents: &HashSet<ClientId>) -> bool {
+    agents.contains(&one.lock.client_id)
 }
 
 mod listing;

@@ -34,7 +34,7 @@ pub use self::{
 use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
     look::{InDeadlock, LockId, Patience},
-    sighting::{NameRef, Sighting},
+    shared::NameRef,
 };
 
 /// The lock manager of one bucket, wherever it is.
@@ -208,29 +208,22 @@ pub trait Backend: fmt::Debug + Send + Sync {
         })
     }
 
-    /// What [`inspect`](Self::inspect) tells of all names, with further details for those who look. For
-    /// these details, the reach may have to ask the service that keeps the locks several times.
-    fn look(&self) -> SightFuture<'_> {
-        let inspection = self.inspect(None);
-        Box::pin(async move { Ok(inspection.await?.into()) })
-    }
-
     /// The reference by which users of the reach tell each other of this name in this bucket. By default it
     /// is the name.
     fn name_ref(&self, name: &ResourceName) -> NameRef {
         NameRef(name.as_bytes().into())
     }
 
-    /// What [`look`](Self::look) tells, of the one name with this reference. If `with_silence` is set,
-    /// the answer also tells which holders have not been heard of, for which the reach has to ask more.
-    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
+    /// What is held and what is pending, of all names or of the one with this reference, for those who look
+    /// again and again: owners of names are not asked what they hold. If `with_silence` is set, the answer
+    /// also tells which holders have not been heard of, for which the reach has to ask more.
+    fn look(&self, name: Option<NameRef>, with_silence: bool) -> InspectFuture<'_> {
         let _ = with_silence;
-        let inspection = ResourceName::from_wtf8(&name.0).map(|name| self.inspect(Some(name)));
-        Box::pin(async move {
+        match name.map(|name| ResourceName::from_wtf8(&name.0)).transpose() {
+            Ok(name) => self.inspect(name),
             // These bytes refer to no name of this reach.
-            let Ok(inspection) = inspection else { return Ok(Sighting::default()) };
-            Ok(inspection.await?.into())
-        })
+            Err(_) => Box::pin(ready(Ok(Inspection::default()))),
+        }
     }
 
     /// Where the agent of this client id stands in the queue of a name. A reach that can tell this
@@ -298,11 +291,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
 pub type QueryFuture<'a> =
     Pin<Box<dyn Future<Output = Result<LockManagerSnapshot, Error>> + Send + 'a>>;
 
-/// The future of [`Backend::inspect`].
+/// The future of [`Backend::inspect`] and [`Backend::look`].
 pub type InspectFuture<'a> = Pin<Box<dyn Future<Output = Result<Inspection, Error>> + Send + 'a>>;
-
-/// The future of [`Backend::look`].
-pub type SightFuture<'a> = Pin<Box<dyn Future<Output = Result<Sighting, Error>> + Send + 'a>>;
 
 /// The future of [`Backend::position`].
 pub type PositionFuture<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + Send + 'a>>;

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
     time::Duration,
@@ -13,7 +12,7 @@ use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, Inspection, LockManagerSnapshot, Lost, ResourceName,
     host::{
         Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
-        RequestKind, SightFuture, Sighted, Sighting, Term, Ticket,
+        RequestKind, Term, Ticket,
     },
     look::{LockId, Patience},
 };
@@ -86,11 +85,6 @@ impl ClustersBackend {
         inspected.fencing_token = token.map(|token| self.raised(part, token));
     }
 
-    fn raise_all(&self, part: usize, inspection: &mut Inspection) {
-        let Inspection { held, pending, .. } = inspection;
-        held.iter_mut().chain(pending).for_each(|one| self.raise_inspected(part, one));
-    }
-
     /// Splits a serial number into the part, and the serial number there.
     fn split(&self, serial: u64) -> (usize, u64) {
         let count = self.parts.len() as u64;
@@ -102,31 +96,35 @@ impl ClustersBackend {
         serial.wrapping_mul(self.parts.len() as u64).wrapping_add(part as u64)
     }
 
-    /// The sightings of these parts, each as of one moment.
-    fn sighting<'a>(
+    /// What is held and pending in the parts of this name, or in all parts. Each part shows one moment, and is
+    /// no longer than that cluster's own inspection.
+    fn inspection<'a>(
         &'a self,
-        those: Range<usize>,
-        look: impl Fn(&'a EtcdBackend) -> SightFuture<'a>,
-    ) -> SightFuture<'a> {
+        name: Option<&ResourceName>,
+        look: impl Fn(&'a EtcdBackend) -> InspectFuture<'a>,
+    ) -> InspectFuture<'a> {
+        let those = name.map_or(0..self.parts.len(), |name| {
+            let nth = self.part_of(name);
+            nth..nth + 1
+        });
         let each =
             those.map(|nth| {
-                let part = &self.parts[nth];
-                let seen = look(part);
+                let seen = look(&self.parts[nth]);
                 async move {
                     Ok::<_, Error>((nth, seen.await.map_err(|error| self.failed(nth, error))?))
                 }
             });
         let each = try_join_all(each);
         Box::pin(async move {
-            let mut all = Sighting::default();
+            let mut all = Inspection::default();
             for (nth, seen) in each.await? {
-                let Sighting { held, pending, owned, left_out, .. } = seen;
+                let Inspection { held, pending, owned, left_out, .. } = seen;
                 all.left_out += left_out;
-                let adapt = |mut one: Sighted| {
-                    self.raise_inspected(nth, &mut one.inspected);
+                let adapt = |mut one: Inspected| {
+                    self.raise_inspected(nth, &mut one);
                     // Requests of different clusters get an arbitrary order, which is the same for
                     // all lookers.
-                    one.order.1 = self.join(nth, one.order.1);
+                    one.shared.order.1 = self.join(nth, one.shared.order.1);
                     one
                 };
                 all.held.extend(held.into_iter().map(adapt));
@@ -260,35 +258,8 @@ impl Backend for ClustersBackend {
         })
     }
 
-    /// The part of each cluster shows one moment, and is no longer than that cluster's own
-    /// inspection.
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let those = match &name {
-            Some(name) => {
-                let nth = self.part_of(name);
-                nth..nth + 1
-            }
-            None => 0..self.parts.len(),
-        };
-        let each = those.map(|nth| {
-            let inspected = self.parts[nth].inspect(name.clone());
-            async move {
-                let mut inspection = inspected.await.map_err(|error| self.failed(nth, error))?;
-                self.raise_all(nth, &mut inspection);
-                Ok::<_, Error>(inspection)
-            }
-        });
-        let each = try_join_all(each);
-        Box::pin(async move {
-            let mut all = Inspection::default();
-            for part in each.await? {
-                all.held.extend(part.held);
-                all.pending.extend(part.pending);
-                all.owned.extend(part.owned);
-                all.left_out += part.left_out;
-            }
-            Ok(all)
-        })
+        self.inspection(name.as_ref(), |part| part.inspect(name.clone()))
     }
 
     /// Asks the cluster of the name.
@@ -302,22 +273,14 @@ impl Backend for ClustersBackend {
         })
     }
 
-    fn look(&self) -> SightFuture<'_> {
-        self.sighting(0..self.parts.len(), Backend::look)
-    }
-
     fn name_ref(&self, name: &ResourceName) -> NameRef {
         NameKey::new(name).to_ref()
     }
 
     /// The reference of a long name does not tell the name's cluster, so all are asked.
-    fn look_at(&self, name: NameRef, with_silence: bool) -> SightFuture<'_> {
-        let plain = NameKey::of_ref(name.clone()).and_then(|name| name.name());
-        let those = plain.map_or(0..self.parts.len(), |plain| {
-            let nth = self.part_of(&plain);
-            nth..nth + 1
-        });
-        self.sighting(those, |part| part.look_at(name.clone(), with_silence))
+    fn look(&self, name: Option<NameRef>, with_silence: bool) -> InspectFuture<'_> {
+        let plain = name.clone().and_then(NameKey::of_ref).and_then(|name| name.name());
+        self.inspection(plain.as_ref(), |part| part.look(name.clone(), with_silence))
     }
 
     /// The moment at which the first of the agent's leases is over.

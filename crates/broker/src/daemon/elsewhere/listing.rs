@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use navlock_core::{
-    LockManager, ResourceName,
-    host::{self, NameRef, Sighting},
+    Inspection, LockManager, ResourceName,
+    host::{self, NameRef},
     look::LookOptions,
 };
 use navlock_wire::LookEvent;
@@ -41,7 +41,7 @@ struct Lists<'a> {
     daemon: &'a Daemon,
     with_silence: bool,
     buckets: HashMap<Arc<str>, LockManager>,
-    found: BTreeMap<Shared, Sighting>,
+    found: BTreeMap<Shared, Inspection>,
 }
 
 impl Lists<'_> {
@@ -69,7 +69,7 @@ impl Lists<'_> {
             if !self.found.contains_key(&(Arc::clone(&bucket), name.clone())) {
                 let locks = self.bucket(&bucket).clone();
                 asked.push(async move {
-                    let seen = host::look_at(&locks, name.clone(), with_silence).await;
+                    let seen = host::look(&locks, Some(name.clone()), with_silence).await;
                     ((bucket, name), seen)
                 });
             }
@@ -84,7 +84,7 @@ impl Lists<'_> {
     /// The names of the locks inside which somebody waits for one of these names.
     fn around(&self, names: &[Shared]) -> BTreeSet<Shared> {
         let seen = names.iter().filter_map(|name| self.found.get(name));
-        let inside = seen.flat_map(|seen| &seen.pending).flat_map(|one| &one.inside);
+        let inside = seen.flat_map(|seen| &seen.pending).flat_map(|one| &one.shared.inside);
         let known = inside.filter(|outer| !outer.bucket.is_empty());
         known.map(|outer| (Arc::clone(&outer.bucket), outer.name.clone())).collect()
     }
@@ -173,14 +173,12 @@ impl Daemon {
         &self,
         buckets: Vec<String>,
         name: Option<&ResourceName>,
-    ) -> Vec<(String, Sighting)> {
+    ) -> Vec<(String, Inspection)> {
         let mut found = Vec::new();
         for bucket in buckets {
             let locks = self.user_agent().lock_manager(&bucket);
-            let seen = match name {
-                Some(name) => host::look_at(&locks, host::name_ref(&locks, name), true).await,
-                None => host::look(&locks).await,
-            };
+            let name = name.map(|name| host::name_ref(&locks, name));
+            let seen = host::look(&locks, name, true).await;
             // A bucket that cannot be listed now is listed again later.
             found.extend(seen.ok().map(|seen| (bucket, seen)));
         }
@@ -206,11 +204,11 @@ impl Daemon {
 
 /// The buckets of the locks inside which the requests in `seen` wait, except for the buckets of `seen`
 /// itself.
-pub(super) fn further_buckets(seen: &[(String, Sighting)]) -> HashSet<String> {
+pub(super) fn further_buckets(seen: &[(String, Inspection)]) -> HashSet<String> {
     let known: HashSet<&str> = seen.iter().map(|(bucket, _)| bucket.as_str()).collect();
     let pending = seen.iter().flat_map(|(_, seen)| &seen.pending);
     let named: HashSet<&str> =
-        pending.flat_map(|one| &one.inside).map(|name| &*name.bucket).collect();
+        pending.flat_map(|one| &one.shared.inside).map(|name| &*name.bucket).collect();
     let is_new = |name: &&str| !name.is_empty() && !known.contains(name);
     named.into_iter().filter(is_new).map(str::to_owned).collect()
 }

@@ -13,13 +13,12 @@ fn name() -> ResourceName {
 }
 
 /// A lock or request of this client. It was asked for at `asked`, and its key has this revision.
-fn one(client: u8, asked: u64, revision: u64, is_held: bool) -> Sighted {
+fn one(client: u8, asked: u64, revision: u64, is_held: bool) -> Inspected {
     let client_id = ClientId::from_bytes([client; 16]);
-    let mut inspected = Inspected::new(LockInfo::new(name(), Mode::Exclusive, client_id));
-    inspected.fencing_token = is_held.then(|| FencingToken::new(revision));
-    let mut one = Sighted::new(inspected);
-    (one.serial, one.order) = (asked, (revision, 0));
-    one.name = is_held.then(|| called(revision));
+    let mut one = Inspected::new(LockInfo::new(name(), Mode::Exclusive, client_id));
+    one.fencing_token = is_held.then(|| FencingToken::new(revision));
+    (one.shared.serial, one.shared.order) = (asked, (revision, 0));
+    one.shared.called = is_held.then(|| called(revision));
     one
 }
 
@@ -29,8 +28,8 @@ fn called(revision: u64) -> LockRef {
     LockRef { bucket: "default".into(), name: NameRef(b"db"[..].into()), bytes }
 }
 
-fn elsewhere(held: Vec<Sighted>, pending: Vec<Sighted>) -> Elsewhere {
-    Elsewhere::new(vec![("default".to_owned(), Sighting::new(held, pending))])
+fn elsewhere(held: Vec<Inspected>, pending: Vec<Inspected>) -> Elsewhere {
+    Elsewhere::new(vec![("default".to_owned(), Inspection::new(held, pending))])
 }
 
 /// The events that this daemon reports of a client. The client's locks are given by their tokens,
@@ -79,7 +78,7 @@ fn own_locks_and_requests_count_as_etcd_has_them() {
 
 #[test]
 fn own_locks_stay_as_known_where_not_all_of_a_name_was_seen() {
-    let mut seen = Sighting::new(vec![one(1, 5, 10, true)], vec![one(2, 7, 11, false)]);
+    let mut seen = Inspection::new(vec![one(1, 5, 10, true)], vec![one(2, 7, 11, false)]);
     seen.left_out = 1;
     let found = Elsewhere::new(vec![("default".to_owned(), seen)]);
     assert_eq!(settled(&found, &ours(3, &[9], &[2])), (vec![9], vec![(2, 0)]));
@@ -109,9 +108,9 @@ fn numbers_are_soon_found_however_many_say_the_same() {
 
 #[test]
 fn a_looker_is_told_how_much_is_left_out() {
-    let mut seen = Sighting::new(vec![one(1, 5, 10, true)], Vec::new());
+    let mut seen = Inspection::new(vec![one(1, 5, 10, true)], Vec::new());
     seen.left_out = 7;
-    let of = |seen: &Sighting| Elsewhere::new(vec![("default".to_owned(), seen.clone())]);
+    let of = |seen: &Inspection| Elsewhere::new(vec![("default".to_owned(), seen.clone())]);
     let (some, ours) = (of(&seen), HashSet::new());
     let last = some.add_to(Vec::new()).pop().unwrap().change;
     assert_eq!(last, Change::LeftOut { count: 7 });
@@ -136,7 +135,7 @@ fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_the
     // The first two were asked for in one tick of a clock.
     let held = vec![one(1, 5, 10, true), one(1, 5, 11, true), one(2, 6, 12, true)];
     let mut nested = one(3, 9, 13, false);
-    nested.inside = vec![called(11), called(12), called(8)];
+    nested.shared.inside = vec![called(11), called(12), called(8)];
     let elsewhere = elsewhere(held, vec![nested]);
     let two = [ClientId::from_bytes([2; 16])];
     let mut known = Entry::new(LockId { client_id: two[0], serial: 77 }, Mode::Exclusive);
@@ -176,18 +175,18 @@ fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets()
         other.bucket = bytes.into();
         other
     };
-    let with_name = |mut one: Sighted, name: &str| {
-        one.inspected.lock.name = name.try_into().unwrap();
+    let with_name = |mut one: Inspected, name: &str| {
+        one.lock.name = name.try_into().unwrap();
         one
     };
     let asks = |client, name: &str, inside: Option<LockRef>| {
         let mut one = with_name(one(client, 9, 13, false), name);
-        one.inside.extend(inside);
+        one.shared.inside.extend(inside);
         one
     };
     let held = vec![one(1, 5, 10, true), with_name(one(1, 6, 11, true), "idle")];
     let mut last = asks(3, "db", Some(called(11)));
-    last.patience = Patience::MayGiveUp;
+    last.shared.patience = Patience::MayGiveUp;
     let pending = vec![
         asks(2, "ours", Some(called(10))),
         asks(3, "theirs", Some(other("far"))),

@@ -1,31 +1,14 @@
-//! What a reach that machines share shows to those who [look](crate::look): an inspection, and details for
-//! which the reach has to ask, and which only lookers need.
+//! What a reach that machines share says of locks and requests besides, for those who [look](crate::look). The
+//! reach may have to ask for it.
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Inspected, Inspection, look::Patience};
+use crate::look::Patience;
 
-/// The held locks and pending requests of a bucket, for those who [look](crate::look).
+/// What is known of one lock or one pending request where machines share the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Sighting {
-    /// As [`Inspection::held`].
-    pub held: Vec<Sighted>,
-    /// As [`Inspection::pending`].
-    pub pending: Vec<Sighted>,
-    /// Names that a machine owns: it can take them without asking the reach, until others ask for them. The
-    /// reach does not know whether they are held.
-    pub owned: Vec<Sighted>,
-    /// As [`Inspection::left_out`].
-    pub left_out: u64,
-}
-
-/// One lock or one pending request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Sighted {
-    /// What an inspection says of it.
-    pub inspected: Inspected,
+pub struct Shared {
     /// Says that the reach should have heard of the holder and has not. `None` if the reach has heard
     /// of the holder, or does not tell.
     pub unheard: Option<Unheard>,
@@ -36,7 +19,7 @@ pub struct Sighted {
     /// revision. It says nothing about locks.
     pub order: (u64, u64),
     /// For a lock: how requests that were made inside it refer to it.
-    pub name: Option<LockRef>,
+    pub called: Option<LockRef>,
     /// For a request: the locks inside which it was made, as far as they are known and were held at
     /// that time.
     pub inside: Vec<LockRef>,
@@ -68,29 +51,4 @@ pub struct Unheard {
     pub silent: Duration,
     /// How long the holder keeps its locks at most, if the reach hears nothing more of it.
     pub left: Duration,
-}
-
-impl Sighting {
-    /// A sighting of these locks and requests. For a [`Backend`](crate::host::Backend) to make.
-    pub fn new(held: Vec<Sighted>, pending: Vec<Sighted>) -> Self {
-        Self { held, pending, owned: Vec::new(), left_out: 0 }
-    }
-}
-
-impl Sighted {
-    /// A lock or request of which nothing further is known. For a [`Backend`](crate::host::Backend)
-    /// to make.
-    pub fn new(inspected: Inspected) -> Self {
-        let (serial, order, name, inside) = (0, (0, 0), None, Vec::new());
-        let patience = Patience::Endless;
-        Self { inspected, unheard: None, serial, order, name, inside, patience }
-    }
-}
-
-impl From<Inspection> for Sighting {
-    fn from(inspection: Inspection) -> Self {
-        let sighted = |all: Vec<_>| all.into_iter().map(Sighted::new).collect();
-        let left_out = inspection.left_out;
-        Self { left_out, ..Self::new(sighted(inspection.held), sighted(inspection.pending)) }
-    }
 }
