@@ -1,13 +1,9 @@
 //! Answers that are sent in parts. Each part is made when there is room for it.
 
-use std::{future::Future, pin::Pin, sync::Arc, vec};
+use std::{future::Future, pin::Pin, vec};
 
-use navlock_core::{
-    Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position, ResourceName,
-};
+use navlock_core::{Error, Inspected, Inspection, LockInfo, LockManagerSnapshot, Position};
 use navlock_wire::{FromDaemon, Query};
-
-use super::delegations::Looks;
 
 /// About how long a part is, in bytes; one entry may be longer.
 const PART: usize = 64 << 10;
@@ -18,11 +14,14 @@ const OVERHEAD: usize = 64;
 /// An answer that is still to come. `None` if what was read before the question has changed.
 pub(super) type QueryFuture = Pin<Box<dyn Future<Output = Option<Answered>> + Send>>;
 
-/// A question, and its answer.
-pub(super) enum Answered {
-    Query(Query, Result<LockManagerSnapshot, Error>),
-    Inspect(Query, Arc<str>, Option<ResourceName>, Result<(Inspection, Option<Looks>), Error>),
-    Position(Query, Arc<str>, ResourceName, Result<(Position, Option<Looks>), Error>),
+/// The number of a question, and its answer.
+pub(super) type Answered = (Query, Result<Answer, Error>);
+
+/// The answer to a question.
+pub(super) enum Answer {
+    Snapshot(LockManagerSnapshot),
+    Inspection(Inspection),
+    Position(Position),
 }
 
 /// An answer on its way.

@@ -10,13 +10,13 @@
 use std::{cell::Cell, collections::HashMap, future::Future};
 
 use navlock_core::{
-    ClientId, Error, Inspection, LockInfo, LockManager, LockManagerSnapshot, Position,
-    ResourceName, host,
+    ClientId, Error, Inspection, LockInfo, LockManagerSnapshot, Position, ResourceName, host,
 };
 
 use navlock_wire::ToDaemon;
 
 use super::{
+    answers::{Answer, Answered},
     delegations::{Looks, release},
     state::Daemon,
 };
@@ -48,14 +48,38 @@ impl Daemon {
         }
     }
 
-    /// What is held and what is pending in a bucket. `None` if there are `words` as they were before, and they have
-    /// changed.
-    pub(super) async fn query(
+    /// Answers a question. `None` if there are `words` as they were before, and they have changed.
+    pub(super) async fn answer(
         &self,
-        locks: &LockManager,
+        question: ToDaemon,
+        words: Option<Looks>,
+    ) -> Option<Answered> {
+        let (query, found) = match question {
+            ToDaemon::Query { query, bucket } => {
+                let found = self.query(&bucket, words).await;
+                (query, found.map(|found| found.map(Answer::Snapshot)))
+            }
+            ToDaemon::Inspect { query, bucket, name } => {
+                let found = self.inspect(&bucket, name.as_ref(), words).await;
+                (query, found.map(|found| found.map(Answer::Inspection)))
+            }
+            ToDaemon::Position { query, bucket, name, client_id } => {
+                let client_id = ClientId::from_bytes(client_id);
+                let found = self.position(&bucket, &name, client_id, words).await;
+                (query, found.map(|found| found.map(Answer::Position)))
+            }
+            _ => return None,
+        };
+        Some((query, found.transpose()?))
+    }
+
+    /// What is held and what is pending in a bucket.
+    async fn query(
+        &self,
         bucket: &str,
         words: Option<Looks>,
     ) -> Result<Option<LockManagerSnapshot>, Error> {
+        let locks = self.user_agent().lock_manager(bucket);
         let found = self.at_one_moment(bucket, None, words, || locks.query()).await?;
         Ok(found.map(|(mut snapshot, seen)| {
             self.leave_out_idle(&mut snapshot.held, seen.as_ref(), |lock| lock);
@@ -63,45 +87,48 @@ impl Daemon {
         }))
     }
 
-    /// What is held and what is pending in a bucket with all details, and the words of slots as they were
-    /// read. `None` as of [`query`](Self::query).
-    pub(super) async fn inspect(
+    /// What is held and what is pending in a bucket, with all details.
+    async fn inspect(
         &self,
-        locks: &LockManager,
         bucket: &str,
         name: Option<&ResourceName>,
         words: Option<Looks>,
-    ) -> Result<Option<(Inspection, Option<Looks>)>, Error> {
+    ) -> Result<Option<Inspection>, Error> {
+        let locks = self.user_agent().lock_manager(bucket);
         let ask = || locks.inspect(name.cloned());
         let found = self.at_one_moment(bucket, name, words, ask).await?;
         Ok(found.map(|(mut inspection, seen)| {
             self.leave_out_idle(&mut inspection.held, seen.as_ref(), |held| &held.lock);
-            (inspection, seen)
+            self.complete(&mut inspection, bucket, name, seen.as_ref());
+            inspection
         }))
     }
 
-    /// Where an agent stands in the queue of a name, and the words as they were read. The cost depends on
-    /// the queue before the agent, and not on the rest of the bucket. `None` as of [`query`](Self::query).
-    pub(super) async fn position(
+    /// Where an agent stands in the queue of a name. The cost depends on the queue before the agent, and not
+    /// on the rest of the bucket.
+    async fn position(
         &self,
-        locks: &LockManager,
         bucket: &str,
         name: &ResourceName,
         client_id: ClientId,
         words: Option<Looks>,
-    ) -> Result<Option<(Position, Option<Looks>)>, Error> {
-        let ask = || host::position_of(locks, name.clone(), client_id);
+    ) -> Result<Option<Position>, Error> {
+        let locks = self.user_agent().lock_manager(bucket);
+        let ask = || host::position_of(&locks, name.clone(), client_id);
         let is_told = words.is_some();
         let found = self.at_one_moment(bucket, Some(name), words, ask).await?;
-        let Some((position, seen)) = found else { return Ok(None) };
-        if !seen.as_ref().is_some_and(Looks::has_idle) {
-            return Ok(Some((position, seen)));
+        let Some((mut position, seen)) = found else { return Ok(None) };
+        if seen.as_ref().is_some_and(Looks::has_idle) {
+            // The engine also counts locks as held that their owners do not hold. Only a list of all
+            // locks can leave these out.
+            let all = self.inspect(bucket, Some(name), seen.filter(|_| is_told)).await?;
+            return Ok(all.map(|all| Position::among(all, name, client_id)));
         }
-        // The engine also counts locks as held that their owners do not hold. Only a list of all
-        // locks can leave these out.
-        let words = seen.filter(|_| is_told);
-        let inspected = self.inspect(locks, bucket, Some(name), words).await?;
-        Ok(inspected.map(|(all, seen)| (Position::among(all, name, client_id), seen)))
+        let holder = position.holder.take().into_iter().collect();
+        let mut holder = Inspection::new(holder, Vec::new());
+        self.complete(&mut holder, bucket, Some(name), seen.as_ref());
+        position.holder = holder.held.pop();
+        Ok(Some(position))
     }
 
     async fn at_one_moment<T, A>(

@@ -1,13 +1,9 @@
 //! Completes inspections with what only the daemon knows of locks and requests. The reach that
 //! keeps them does not know it.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::HashMap};
 
-use navlock_core::{AgentInfo, FencingToken, Inspected, Inspection, LockInfo, ResourceName};
-use navlock_wire::Moment;
+use navlock_core::{Inspected, Inspection, LockInfo, ResourceName};
 
 use super::{
     delegations::Looks,
@@ -46,16 +42,8 @@ impl Daemon {
             None => self.all_clients(),
         };
         let Inspection { held, pending, owned, .. } = inspection;
-        // Equal entries share a place in `known`.
-        let mut places: HashMap<(bool, &LockInfo), usize> = HashMap::new();
-        let mut place = |is_held, lock| {
-            let next = places.len();
-            *places.entry((is_held, lock)).or_insert(next)
-        };
-        let held_at: Vec<_> = held.iter().map(|shown| place(true, &shown.lock)).collect();
-        let pending_at: Vec<_> = pending.iter().map(|shown| place(false, &shown.lock)).collect();
-        let mut known: Vec<VecDeque<Known>> = Vec::new();
-        known.resize_with(places.len(), VecDeque::new);
+        // What our clients wait for, and what they hold, with their serial numbers.
+        let mut known: [HashMap<LockInfo, Vec<(u64, Inspected)>>; 2] = Default::default();
         for client in clients {
             for of in lock(&client).shown(name) {
                 if **of.bucket != *bucket {
@@ -67,60 +55,38 @@ impl Daemon {
                 }
                 let is_held = of.shown.token.is_some();
                 let lock = LockInfo::new(of.shown.name.clone(), of.shown.mode, of.client_id);
-                let mut one = Known {
-                    serial: of.id.serial(),
-                    since: of.shown.since,
-                    token: of.shown.token,
-                    info: of.info,
-                };
+                let mut one = Inspected::new(lock);
+                (one.agent, one.fencing_token) = (Some(of.info), of.shown.token);
+                one.age = Some(clock::since(of.shown.since));
                 if let Some(delegation) = of.shown.delegation {
                     let Some(word) = looks.get(&delegation.key()) else { continue };
                     if word.is_lost() {
                         continue;
                     }
                     if !word.is_held() {
-                        let mut inspected = Inspected::new(lock);
-                        one.token = None;
-                        one.tell(&mut inspected);
-                        inspected.taken = delegation.taken(*word);
-                        owned.push(inspected);
+                        (one.fencing_token, one.taken) = (None, delegation.taken(*word));
+                        owned.push(one);
                         continue;
                     }
                     if let Some((since, token)) = delegation.shown(*word) {
-                        (one.since, one.token) = (since, Some(token));
+                        (one.age, one.fencing_token) = (Some(clock::since(since)), Some(token));
                     }
                 }
-                if let Some(place) = places.get(&(is_held, &lock)) {
-                    known[*place].push_back(one);
-                }
+                let alike = known[usize::from(is_held)].entry(one.lock.clone()).or_default();
+                alike.push((of.id.serial(), one));
             }
         }
         owned.sort_by(|one, other| one.lock.name.as_bytes().cmp(other.lock.name.as_bytes()));
-        // Entries of one agent that are equal are served in the order of its requests.
-        for alike in &mut known {
-            alike.make_contiguous().sort_by_key(|known| known.serial);
-        }
-        let shown = held.iter_mut().zip(held_at).chain(pending.iter_mut().zip(pending_at));
-        for (inspected, place) in shown {
-            if let Some(known) = known[place].pop_front() {
-                known.tell(inspected);
+        for (known, shown) in known.iter_mut().zip([pending, held]) {
+            // Entries of one agent that are equal are served in the order of its requests.
+            for alike in known.values_mut() {
+                alike.sort_by_key(|(serial, _)| Reverse(*serial));
+            }
+            for inspected in shown {
+                if let Some((_, known)) = known.get_mut(&inspected.lock).and_then(Vec::pop) {
+                    *inspected = known;
+                }
             }
         }
-    }
-}
-
-struct Known {
-    serial: u64,
-    since: Moment,
-    token: Option<FencingToken>,
-    info: Arc<AgentInfo>,
-}
-
-impl Known {
-    /// Adds this to what is shown.
-    fn tell(self, inspected: &mut Inspected) {
-        let Inspected { agent, age, fencing_token, .. } = inspected;
-        (*agent, *age) = (Some(self.info), Some(clock::since(self.since)));
-        *fencing_token = self.token;
     }
 }
