@@ -1,18 +1,14 @@
 //! Conversions between the types of `navlock_core` and those of `navlock_wire`.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use navlock_core::{Error, Unreachable, UnreachableKind, look::Event};
 use navlock_wire::{Failure, LookEvent};
 
 use crate::clock;
 
-/// The events, with their times on this process's clock. Successive events of the same `bucket` share its
-/// name.
-pub(crate) fn events(events: Vec<LookEvent>, bucket: &mut Arc<str>) -> impl Iterator<Item = Event> {
+/// The events, with their times on this process's clock.
+pub(crate) fn events(events: Vec<LookEvent>) -> impl Iterator<Item = Event> {
     // FAST: the clocks are read once for all events.
     let (now, here) = (clock::now(), Instant::now());
     events.into_iter().map(move |LookEvent { at, mut change }| {
@@ -20,14 +16,6 @@ pub(crate) fn events(events: Vec<LookEvent>, bucket: &mut Arc<str>) -> impl Iter
         let at =
             here.checked_sub(age).unwrap_or(here) + Duration::from_nanos(at.saturating_sub(now));
         change.set_time(at);
-        if let Some(name) = change.name_mut() {
-            // FAST: names of one bucket share its text, so comparing them later reads one place in
-            // memory.
-            if *bucket != name.bucket {
-                bucket.clone_from(&name.bucket);
-            }
-            name.bucket.clone_from(bucket);
-        }
         Event { at, change }
     })
 }

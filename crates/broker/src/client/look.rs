@@ -2,10 +2,7 @@
 
 use std::{
     io::ErrorKind,
-    sync::{
-        Arc,
-        mpsc::{self, Receiver, RecvTimeoutError},
-    },
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
@@ -78,8 +75,6 @@ pub struct Look {
     overview: Overview,
     /// The picture that is being received, and how many events were missed before it.
     anew: Option<(Overview, u64)>,
-    /// The name of the last event's bucket, which later events of the same bucket share.
-    bucket: Arc<str>,
     /// The PID namespace of the broker, if that is known.
     pids: Option<u64>,
     /// Whether the caller was told that there is no broker.
@@ -96,16 +91,14 @@ impl Look {
     /// A look at the broker of this place. It does not connect yet.
     pub fn new(place: Place, options: LookOptions) -> Self {
         let (wire, overview) = (None, Overview::default());
-        let (bucket, is_known_gone) = (Arc::default(), false);
         Self {
             place,
             options,
             wire,
             overview,
             anew: None,
-            bucket,
             pids: None,
-            is_known_gone,
+            is_known_gone: false,
             gone: None,
             is_recovering: false,
             connecting: None,
@@ -213,7 +206,7 @@ impl Look {
             }
             FromDaemon::LookEvents { events } => {
                 let overview = self.anew.as_mut().map_or(&mut self.overview, |(anew, _)| anew);
-                let events: Vec<_> = convert::events(events, &mut self.bucket).collect();
+                let events: Vec<_> = convert::events(events).collect();
                 for event in &events {
                     overview.apply(event);
                 }

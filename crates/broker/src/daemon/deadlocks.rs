@@ -221,8 +221,8 @@ impl Daemon {
 
 /// Finds the cycles that are to be told now.
 fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
-    let (mut overview, mut bucket) = (Overview::default(), Arc::default());
-    for event in convert::events(seen.events, &mut bucket) {
+    let mut overview = Overview::default();
+    for event in convert::events(seen.events) {
         overview.apply(&event);
     }
     if let Some(elsewhere) = seen.elsewhere {

@@ -142,9 +142,9 @@ mod tests {
 
     /// The overview of a looker that was sent these.
     fn seen(picture: Picture, happened: Vec<LookEvent>) -> Overview {
-        let (mut overview, mut bucket) = (Overview::default(), Arc::default());
+        let mut overview = Overview::default();
         for events in [picture.in_order(), happened] {
-            for event in convert::events(events, &mut bucket) {
+            for event in convert::events(events) {
                 overview.apply(&event);
             }
         }

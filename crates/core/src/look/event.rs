@@ -193,21 +193,6 @@ impl Change {
         }
     }
 
-    /// The same, to be changed.
-    pub fn name_mut(&mut self) -> Option<&mut LockName> {
-        match self {
-            Self::Requested { name, .. }
-            | Self::Granted { name, .. }
-            | Self::Unavailable { name, .. }
-            | Self::Released { name, .. }
-            | Self::Aborted { name, .. }
-            | Self::Lost { name, .. }
-            | Self::Owned { name, .. }
-            | Self::Recalled { name, .. } => Some(name),
-            _ => None,
-        }
-    }
-
     /// The bucket that the change is about, if the change says so.
     pub fn bucket(&self) -> Option<&str> {
         match self {
