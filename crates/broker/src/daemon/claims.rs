@@ -10,7 +10,7 @@ use std::{
 use bytes::BytesMut;
 use navlock_core::{ClientId, Lost, Mode, ResourceName, look::LockId};
 use navlock_engine::{Patience, RequestId};
-use navlock_wire::{DaemonCodec, MAX_INSIDE, Sent, ToDaemon};
+use navlock_wire::{DaemonCodec, MAX_INSIDE, Moment, Sent, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -21,6 +21,7 @@ use super::{
     session_ends::ProtocolError,
     shared_client::{self, SharedClient, settle_for},
 };
+use crate::clock;
 
 /// How many claims beyond the limit are refused, for each claim that the limit allows. If there are
 /// more, the session ends.
@@ -34,6 +35,8 @@ pub(super) struct Claims {
     said: RequestNotes,
     name_bytes: usize,
     refused: usize,
+    /// How far the client's clock is ahead of ours, in nanoseconds, as far as that is known.
+    ahead: i64,
 }
 
 /// What the client has said of its requests.
@@ -49,6 +52,16 @@ struct RequestNotes {
 pub(super) type Claimant = (SharedClient, Claims);
 
 impl Claims {
+    /// Those of a client whose clock is so far ahead of ours, if that is known.
+    pub(super) fn by_clock(ahead: Option<i64>) -> Self {
+        Self { ahead: ahead.unwrap_or(0), ..Self::default() }
+    }
+
+    /// This moment of the client's clock on ours. Nothing is claimed that is still to come.
+    fn on_our_clock(&self, since: Moment) -> Moment {
+        since.saturating_add_signed(self.ahead.saturating_neg()).min(clock::now())
+    }
+
     /// Takes in a message of a client that has come back. Returns whether more are to come.
     pub(super) fn handle_message(
         &mut self,
@@ -76,6 +89,7 @@ impl Claims {
             ToDaemon::ClaimLock { agent, request, name, mode, token, since } => {
                 client.check_agent(agent)?;
                 if self.has_room(client.limits(), &name)? {
+                    let since = self.on_our_clock(since);
                     self.locks.push(ClaimedLock { agent, request, name, mode, token, since });
                 } else {
                     client.settle(request, Outcome::Lost(Lost::Disconnected, None));
@@ -84,6 +98,7 @@ impl Claims {
             ToDaemon::ClaimRequest { agent, request, name, kind, since } => {
                 client.check_agent(agent)?;
                 if self.has_room(client.limits(), &name)? {
+                    let since = self.on_our_clock(since);
                     self.requests.push(ClaimedRequest { agent, request, name, kind, since });
                 } else {
                     client.settle(request, client.no_room());
@@ -234,4 +249,19 @@ pub(super) fn believe(
         }
         is_its
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_has_its_time_on_our_clock_and_none_is_still_to_come() {
+        let day: i64 = 86_400_000_000_000;
+        let ahead = Claims::by_clock(Some(day));
+        assert_eq!(ahead.on_our_clock(u64::try_from(day).unwrap() + 7), 7);
+        let unknown = Claims::by_clock(None);
+        assert_eq!(unknown.on_our_clock(7), 7);
+        assert!(unknown.on_our_clock(Moment::MAX) <= clock::now());
+    }
 }
