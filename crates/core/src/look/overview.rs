@@ -179,17 +179,15 @@ impl Overview {
 
     /// Replaces an entry in its place if it is of this kind already, or else adds it at the end.
     fn put(&mut self, name: &LockName, entry: &Entry, kind: Kind) {
-        let queue = match self.queues.get_mut(name) {
-            Some(queue) => queue,
-            None => {
-                let (before, after) = (self.queues.range(..name), self.queues.range(name..));
-                let mut near = before.rev().take(1).chain(after.take(1)).map(|(near, _)| near);
-                // FAST: names of one bucket share its text, so comparing them later reads one place in
-                // memory.
-                let bucket = near.find(|near| near.bucket == name.bucket).unwrap_or(name);
-                let name = LockName::new(Arc::clone(&bucket.bucket), name.name.clone());
-                self.queues.entry(name).or_default()
-            }
+        let queue = if let Some(queue) = self.queues.get_mut(name) {
+            queue
+        } else {
+            let (before, after) = (self.queues.range(..name), self.queues.range(name..));
+            let mut near = before.rev().take(1).chain(after.take(1)).map(|(near, _)| near);
+            // FAST: names of one bucket share its text, so comparing them later reads one place in memory.
+            let bucket = near.find(|near| near.bucket == name.bucket).unwrap_or(name);
+            let name = LockName::new(Arc::clone(&bucket.bucket), name.name.clone());
+            self.queues.entry(name).or_default()
         };
         match self.kinds.insert(entry.id, kind) {
             None => *self.entries.entry(entry.id.client_id).or_default() += 1,
