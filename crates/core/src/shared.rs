@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::look::Patience;
+use navlock_engine::Patience;
 
 /// What is known of one lock or one pending request where machines share the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
