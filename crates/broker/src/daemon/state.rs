@@ -184,6 +184,12 @@ impl Daemon {
         self.is_left.load(SeqCst)
     }
 
+    /// The daemon is killed: it does nothing more to the files of its clients.
+    #[cfg(test)]
+    pub(super) fn is_killed(&self) {
+        self.is_left.store(true, SeqCst);
+    }
+
     /// Why sessions ended so far.
     pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)

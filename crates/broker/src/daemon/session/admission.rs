@@ -41,7 +41,6 @@ impl Admission {
         ended: impl Future<Output = ()>,
     ) -> Result<(Session, AsyncStream, BytesMut), End> {
         self.admit(claims, pin!(ended.fuse())).await?;
-        self.session.say(&FromDaemon::Settled)?;
         let parts = self.stream.into_parts();
         Ok((self.session, parts.io, parts.read_buf))
     }
@@ -52,15 +51,10 @@ impl Admission {
         mut ended: Pin<&mut Fuse<impl Future<Output = ()>>>,
     ) -> Result<(), End> {
         let Self { stream, session } = self;
-        let Session { connected, daemon, terms, outgoing, .. } = session;
-        let Some(terms) = terms else {
-            let admitted = async {
-                daemon.go_on(connected, &mut claims).await;
-                daemon.admit(connected, claims).await;
-            };
+        let Session { connected, daemon, terms: Some(terms), outgoing, .. } = session else {
             return tokio::select! {
                 biased;
-                () = admitted => Ok(()),
+                settled = session.settle(claims) => settled,
                 () = ended => Err(End::Died),
             };
         };
@@ -74,7 +68,17 @@ impl Admission {
             return Err(End::Gone);
         }
         meanwhile.wait(daemon.admit(connected, claims), ended, || false).await?;
-        say_terms(outgoing, terms, connected)
+        say_terms(outgoing, terms, connected)?;
+        session.say(&FromDaemon::Settled)
+    }
+}
+
+impl Session {
+    /// Waits until the claims of this client and of all other clients are settled, where locks are not leased.
+    pub(in super::super) async fn settle(&mut self, mut claims: Claims) -> Result<(), End> {
+        self.daemon.go_on(&self.connected, &mut claims).await;
+        self.daemon.admit(&self.connected, claims).await;
+        self.say(&FromDaemon::Settled)
     }
 }
 

@@ -4,33 +4,33 @@
 //! `cargo xtask simulate` runs it, and `--seed` runs one history again. The section "Simulation" of the crate's
 //! `ARCHITECTURE.md` says what is simulated, and what is not.
 
+mod broker;
 mod checker;
 mod client;
 mod history;
+mod looker;
 mod plan;
+mod returns;
 mod smaller;
+mod sockets;
 mod world;
 
-use std::{env, sync::Arc};
+use std::{
+    env,
+    time::{Duration, Instant},
+};
 
-use bytes::BytesMut;
-use navlock_core::{FencingToken, Mode, host::RequestKind};
+use navlock_core::{Mode, host::RequestKind};
+use tempfile::TempDir;
 
 use self::{
+    broker::Broker,
     checker::Verdict,
     history::History,
     plan::{ClientPlan, Plan, Step},
     world::World,
 };
-use super::{
-    super::{
-        delegations::Delegations, options::Options, session::Session, state::Daemon, user_agent,
-    },
-    State,
-    times::Times,
-    wanted::Wanted,
-};
-use crate::{client_files::Found, clock};
+use crate::{Place, clock};
 
 /// How many histories there are if nobody says otherwise.
 const HISTORIES: u64 = 2000;
@@ -51,32 +51,23 @@ struct Failure {
 fn run(plan: &Plan) -> Result<bool, Failure> {
     clock::simulated::set(BEGIN);
     let world = World::new(plan);
-    let delegations = plan.delegates.then(|| Delegations::new(0));
-    let user_agent = user_agent(FencingToken::new(1));
-    let found = Found::default();
-    let daemon = Arc::new(Daemon::new(user_agent, &Options::default(), None, &found, delegations));
-    let wanted = Arc::new(Wanted::default());
-    let mut state = State::new(Arc::clone(&daemon), wanted, world.clone());
-    state.buffer = Vec::with_capacity(plan.buffer);
-    for (number, client) in plan.clients.iter().enumerate() {
-        let session = Session::new(daemon.enter(None, false, None), Arc::clone(&daemon));
-        let ahead = client.clock_is_known.then_some(client.ahead);
-        state.enter(session, None, (world.socket(number), BytesMut::new()), Times::new(ahead));
+    let directory = plan.kills.then(|| TempDir::new().expect("a directory"));
+    let place = directory.map(|directory| (Place::at(directory.path().join("sock")), directory));
+    let place = place.as_ref().map(|(place, _)| place);
+    for (number, client) in world.get().clients.iter_mut().enumerate() {
+        client.file = place.map(|place| returns::register(place, number));
     }
+    let mut brokers = Brokers { plan, world, place, broker: None, number: 0 };
+    brokers.broker = Some(Broker::first(plan, &brokers.world, place));
     loop {
-        let Some(step) = world.get().steps.pop_front() else { break };
-        let Step::Turn { meanwhile } = step else {
-            world.get().take(step);
-            continue;
-        };
-        turn(&mut state, &world, meanwhile);
+        let Some(step) = brokers.world.get().steps.pop_front() else { break };
+        brokers.take(step);
     }
-    let is_served = (0..ROUNDS).any(|_| {
-        turn(&mut state, &world, 0);
-        come_to_an_end(&world);
-        !is_due(&state, &world) && world.get().clients.iter().all(|client| client.open.is_empty())
-    });
-    drop(state);
+    let is_served = (0..ROUNDS).any(|_| brokers.come_to_an_end());
+    let Brokers { world, broker, .. } = brokers;
+    if let Some(broker) = broker {
+        broker.kill();
+    }
     clock::simulated::set(0);
     let mut world = world.get();
     let (history, failure) = (std::mem::take(&mut world.history), world.failure.take());
@@ -96,18 +87,56 @@ fn run(plan: &Plan) -> Result<bool, Failure> {
     }
 }
 
-fn is_due(state: &State<World>, world: &World) -> bool {
-    state.is_left() || world.get().has_news()
+/// One broker after the other, and their world.
+struct Brokers<'a> {
+    plan: &'a Plan,
+    world: World,
+    place: Option<&'a Place>,
+    broker: Option<Broker>,
+    number: u64,
 }
 
-/// Takes a turn, if there is anything to do.
-fn turn(state: &mut State<World>, world: &World, meanwhile: usize) {
-    if is_due(state, world) {
-        let mut inner = world.get();
-        inner.begin_turn();
-        inner.meanwhile = meanwhile;
-        drop(inner);
-        state.turn();
+impl Brokers<'_> {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Turn { meanwhile } => self.turn(meanwhile),
+            Step::Pass { pauses } => (0..pauses).for_each(|_| self.pause()),
+            step => self.world.get().take(step),
+        }
+        if self.world.get().is_killed {
+            self.broker.take().into_iter().for_each(Broker::kill);
+            self.world.get().lose_broker();
+        }
+        if self.broker.is_none() && self.world.get().is_anybody_coming() {
+            self.number += 1;
+            self.broker = Some(Broker::new(self.plan, &self.world, self.place, self.number));
+        }
+    }
+
+    fn turn(&mut self, meanwhile: usize) {
+        if let Some(broker) = &mut self.broker {
+            broker.turn(meanwhile);
+        }
+    }
+
+    fn pause(&mut self) {
+        self.world.get().pause();
+        if let Some(broker) = &mut self.broker {
+            broker.pause();
+        }
+        self.turn(0);
+    }
+
+    /// All clients go on until they have nothing. Returns whether that is so.
+    fn come_to_an_end(&mut self) -> bool {
+        if self.plan.kills {
+            (0..self.plan.clients.len()).for_each(|client| self.take(Step::Return { client }));
+            self.take(Step::Pass { pauses: 1 });
+        }
+        self.take(Step::Turn { meanwhile: 0 });
+        come_to_an_end(&self.world);
+        let is_due = self.broker.as_ref().is_some_and(Broker::is_due);
+        !is_due && self.world.get().clients.iter().all(|client| client.open.is_empty())
     }
 }
 
@@ -115,10 +144,10 @@ fn turn(state: &mut State<World>, world: &World, meanwhile: usize) {
 fn come_to_an_end(world: &World) {
     let world = &mut *world.get();
     for client in 0..world.clients.len() {
-        if !world.clients[client].is_alive {
+        world.send(client, usize::MAX);
+        if !world.acts(client) {
             continue;
         }
-        world.send(client, usize::MAX);
         world.read(client, usize::MAX);
         let is_held = |world: &mut world::Inner| {
             world.clients[client].open.iter().position(|open| open.is_held)
@@ -137,9 +166,12 @@ fn number(variable: &str) -> Option<u64> {
 #[test]
 fn every_history_is_one_that_clients_of_one_lock_manager_could_see() {
     let first = number("NAVLOCK_SIMULATE_SEED").unwrap_or(0);
-    let histories = number("NAVLOCK_SIMULATE_HISTORIES").unwrap_or(HISTORIES);
-    let mut undecided = 0;
-    for seed in first..first + histories {
+    let most = number("NAVLOCK_SIMULATE_HISTORIES").unwrap_or(HISTORIES);
+    let hours = number("NAVLOCK_SIMULATE_HOURS").unwrap_or(u64::MAX);
+    let (began, long) = (Instant::now(), Duration::from_secs(hours.saturating_mul(3600)));
+    let (mut histories, mut undecided) = (0, 0);
+    for seed in (first..).take_while(|seed| seed - first < most && began.elapsed() < long) {
+        histories += 1;
         let plan = Plan::of(seed);
         match run(&plan) {
             Ok(is_decided) => {
@@ -166,7 +198,8 @@ fn every_history_is_one_that_clients_of_one_lock_manager_could_see() {
 fn plain(steps: Vec<Step>) -> Result<bool, String> {
     let client = ClientPlan { ahead: 0, clock_is_known: true, room: 1 << 16, in_pieces: false };
     let (clients, buffer) = (vec![client; 2], super::READ_SIZE);
-    let plan = Plan { clients, buffer, delegates: false, interrupts: false, seed: 0, steps };
+    let [delegates, kills, looks, interrupts] = [false; 4];
+    let plan = Plan { clients, buffer, delegates, kills, looks, interrupts, seed: 0, steps };
     run(&plan).map_err(|failure| failure.why)
 }
 

@@ -115,10 +115,14 @@ impl Search<'_> {
         };
         let open: Vec<_> = (0..operations.len()).filter(is_open).collect();
         let of_client = |at: usize| {
-            let theirs = move |other: &&usize| operations[**other].client == operations[at].client;
+            let theirs = move |other: &&usize| {
+                let other = &operations[**other];
+                other.client == operations[at].client && !is_unordered(&other.act)
+            };
             open.iter().filter(theirs).copied().take_while(move |other| *other < at)
         };
-        let mut names = self.about[needs.operation()];
+        let needed = needs.operation();
+        let mut names = needed.map_or(0, |needed| self.about[needed]);
         loop {
             let related = open.iter().filter(|at| self.about[**at] & names > 0);
             let more = related.flat_map(|at| of_client(*at).chain([*at]));
@@ -129,13 +133,13 @@ impl Search<'_> {
             names = more;
         }
         let may_be_next = |&at: &usize| {
-            let is_first = matches!(operations[at].act, Act::Die) || of_client(at).next().is_none();
+            let is_first = is_unordered(&operations[at].act)
+                || of_client(at).all(|earlier| operations[earlier].may_fail);
             is_first && self.about[at] & names > 0
         };
         let mut next: Vec<_> = open.iter().copied().filter(may_be_next).collect();
         // Mostly a question sees what came before its answer.
-        let is_early =
-            |at: usize| matches!(operations[at].act, Act::Query) && at != needs.operation();
+        let is_early = |at: usize| matches!(operations[at].act, Act::Query) && Some(at) != needed;
         next.sort_by_key(|at| is_early(*at));
         next
     }
@@ -145,9 +149,17 @@ impl Search<'_> {
         let operations = &self.history.operations;
         model.done[next] = true;
         let operation = &operations[next];
+        if !is_unordered(&operation.act) {
+            // Whatever has failed is over when the client goes on.
+            for (at, earlier) in operations[..next].iter().enumerate() {
+                model.done[at] |= earlier.may_fail && earlier.client == operation.client;
+            }
+        }
         match operation.act {
             Act::Request { name, kind, .. } => self.request(next, name, kind, model),
-            Act::Finish { request } => self.end(|other| other == request, model),
+            Act::Finish { request } | Act::Lose { request } => {
+                self.end(|other| other == request, model)
+            }
             Act::EndAgent { agent } => self.end(
                 |other| matches!(operations[other].act, Act::Request { agent: of, .. } if of == agent),
                 model,
@@ -276,7 +288,7 @@ fn about(history: &History, at: usize) -> u8 {
         |event: &Event| matches!(event, Event::Answered(question, ..) if *question == at);
     match operation.act {
         Act::Request { name, .. } => 1 << name,
-        Act::Finish { request } => requested(&|at, _, _| at == request),
+        Act::Finish { request } | Act::Lose { request } => requested(&|at, _, _| at == request),
         // One bit that belongs to no name lets it be put into the order even if it ends nothing.
         Act::EndAgent { agent } => 0x80 | requested(&|_, _, of| of == agent),
         Act::Die => 0x80 | requested(&|_, client, _| client == operation.client),
@@ -292,7 +304,13 @@ fn is_met(event: &Event, model: &Model) -> bool {
         Event::Granted(request, _) => model.granted.contains(request),
         Event::Unavailable(request) => model.unavailable.contains(request),
         Event::Lost(request) => model.stolen.contains(request),
+        Event::Forgotten => true,
     }
+}
+
+/// Whether this has no place among what its client has done.
+fn is_unordered(act: &Act) -> bool {
+    matches!(act, Act::Die | Act::Lose { .. })
 }
 
 fn insert(sorted: &mut Vec<usize>, value: usize) {

@@ -1,14 +1,14 @@
 //! One client of a history: it speaks the protocol over a socket that is two buffers.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, fs::File, path::PathBuf};
 
 use bytes::BytesMut;
 use navlock_engine::RequestId;
-use navlock_wire::{Agent, ClientCodec, FromDaemon, Sent, ToDaemon};
+use navlock_wire::{Agent, ClientCodec, FromDaemon, Moment, Sent, ToDaemon};
 use tokio_util::codec::{Decoder, Encoder};
 
 use super::plan::{AGENTS, ClientPlan};
-use crate::clock;
+use crate::{clock, lock_file};
 
 /// A client with its socket.
 #[expect(clippy::struct_excessive_bools, reason = "they are all independent of each other")]
@@ -16,20 +16,27 @@ use crate::clock;
 pub(super) struct Client {
     pub(super) plan: ClientPlan,
     /// Its agents, each with the number that no other agent of any client has.
-    agents: [Option<(Agent, usize)>; AGENTS],
+    pub(super) agents: [Option<(Agent, usize)>; AGENTS],
     next_agent: Agent,
     /// Its requests and locks, as far as it knows: of which operation, and of which agent.
     pub(super) open: Vec<Open>,
     /// What it has said and not sent, and where its operations end in that.
-    unsent: BytesMut,
-    ends: VecDeque<(usize, usize)>,
+    pub(super) unsent: BytesMut,
+    pub(super) ends: VecDeque<(usize, usize)>,
     /// What was sent and not read, to the broker and by the broker.
     pub(super) sent_and_unread: BytesMut,
     pub(super) unread: BytesMut,
     /// What the client has read, and what the broker has sent, up to the end of a message.
-    heard: BytesMut,
-    told: BytesMut,
+    pub(super) heard: BytesMut,
+    pub(super) told: BytesMut,
     pub(super) is_alive: bool,
+    pub(super) link: Link,
+    /// The key of its session in the broker's turns.
+    pub(super) session: Option<usize>,
+    /// Its own file, if brokers are killed.
+    pub(super) file: Option<(File, PathBuf)>,
+    /// Whether it came to this broker before that gives up clients, and was not given up before.
+    pub(super) is_in_time: bool,
     /// Whether the broker has something new to read, to find room for, or the end to see.
     pub(super) has_news: bool,
     pub(super) has_ended: bool,
@@ -41,11 +48,26 @@ pub(super) struct Client {
     pub(super) was_full: bool,
 }
 
+/// A request or lock of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
+    /// The operation by which it was made, the last time.
     pub(super) request: usize,
+    /// The number by which messages know it.
+    pub(super) id: RequestId,
     pub(super) agent: usize,
     pub(super) is_held: bool,
+    /// When it was made, by the client's clock.
+    pub(super) since: Moment,
+}
+
+/// The connection of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Link {
+    Up,
+    /// It has begun, and the broker has not answered it.
+    Coming,
+    Down,
 }
 
 impl Client {
@@ -62,6 +84,10 @@ impl Client {
             heard: BytesMut::new(),
             told: BytesMut::new(),
             is_alive: true,
+            link: Link::Up,
+            session: None,
+            file: None,
+            is_in_time: true,
             has_news: false,
             has_ended: false,
             process_has_ended: false,
@@ -71,9 +97,19 @@ impl Client {
         }
     }
 
+    /// The time by its clock.
+    pub(super) fn now(&self) -> Moment {
+        clock::now().saturating_add_signed(self.plan.ahead)
+    }
+
+    /// Whether no broker has given it up, as its file says.
+    pub(super) fn stands(&self) -> bool {
+        self.file.as_ref().is_none_or(|(file, path)| lock_file::is_at(file, path))
+    }
+
     /// Says a message, which is of this operation.
     pub(super) fn say(&mut self, message: &ToDaemon, operation: Option<usize>) {
-        let at = clock::now().saturating_add_signed(self.plan.ahead);
+        let at = self.now();
         let encoded = ClientCodec::default().encode(Sent { at, message }, &mut self.unsent);
         encoded.expect("the message has a frame");
         self.ends.extend(operation.map(|operation| (self.unsent.len(), operation)));
@@ -111,26 +147,21 @@ impl Client {
         messages(&mut self.told)
     }
 
+    /// The agents that it has, each with its number and the message that opens it.
+    pub(super) fn introductions(&self) -> Vec<(usize, Agent, ToDaemon)> {
+        let agents = self.agents.iter().flatten();
+        agents.map(|(agent, number)| (*number, *agent, open_agent(*agent, *number))).collect()
+    }
+
     /// The agent of this place, and the message that opens it if it is new.
-    pub(super) fn agent(
-        &mut self,
-        place: usize,
-        mut new: usize,
-    ) -> (Agent, usize, Option<ToDaemon>) {
+    pub(super) fn agent(&mut self, place: usize, new: usize) -> (Agent, usize, Option<ToDaemon>) {
         if let Some((agent, number)) = self.agents[place] {
             return (agent, number, None);
         }
         let agent = self.next_agent;
         self.next_agent += 1;
         self.agents[place] = Some((agent, new));
-        let mut client_id = [0; 16];
-        for byte in &mut client_id {
-            *byte = u8::try_from(new % 256).unwrap_or(0);
-            new /= 256;
-        }
-        let number = self.agents[place].map_or(0, |(_, number)| number);
-        let bucket = "bucket".to_owned();
-        (agent, number, Some(ToDaemon::OpenAgent { agent, client_id, bucket }))
+        (agent, new, Some(open_agent(agent, new)))
     }
 
     /// The agent of this place has no part in anything any more.
@@ -141,9 +172,19 @@ impl Client {
     }
 
     /// Whether it has begun to end this request.
-    pub(super) fn has_finished(&self, request: usize) -> bool {
-        self.open.iter().all(|open| open.request != request)
+    pub(super) fn has_finished(&self, request: RequestId) -> bool {
+        self.open.iter().all(|open| open.id != request)
     }
+}
+
+/// The message that opens the agent that has this number among those of all clients.
+fn open_agent(agent: Agent, mut number: usize) -> ToDaemon {
+    let mut client_id = [0; 16];
+    for byte in &mut client_id {
+        *byte = u8::try_from(number % 256).unwrap_or(0);
+        number /= 256;
+    }
+    ToDaemon::OpenAgent { agent, client_id, bucket: "bucket".to_owned() }
 }
 
 fn messages(bytes: &mut BytesMut) -> Vec<FromDaemon> {

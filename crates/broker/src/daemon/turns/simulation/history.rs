@@ -14,14 +14,28 @@ pub(super) struct Operation {
     pub(super) begun: usize,
     /// Whether it can still have its effect. It cannot if the client has died before it was sent.
     pub(super) is_sent: bool,
+    /// Whether it may have had no effect, because the broker was killed.
+    pub(super) may_fail: bool,
 }
 
 /// Agents have a number that no other agent of any client has. Requests are numbered by their operation.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    Request { agent: usize, name: usize, kind: RequestKind },
-    Finish { request: usize },
-    EndAgent { agent: usize },
+    Request {
+        agent: usize,
+        name: usize,
+        kind: RequestKind,
+    },
+    Finish {
+        request: usize,
+    },
+    EndAgent {
+        agent: usize,
+    },
+    /// The lock is taken away, because its client did not come back in time.
+    Lose {
+        request: usize,
+    },
     Query,
     Die,
 }
@@ -44,18 +58,23 @@ pub(super) enum Event {
     Lost(usize),
     /// A question was answered: with locks and with requests.
     Answered(usize, Vec<Seen>, Vec<Seen>),
+    /// The broker was killed, or a question was answered by a broker that was killed since: what it has granted and
+    /// not told may come in another order.
+    Forgotten,
 }
 
 impl Event {
     /// The operation that it follows from.
-    pub(super) fn operation(&self) -> usize {
-        match *self {
+    pub(super) fn operation(&self) -> Option<usize> {
+        let operation = match *self {
             Self::Complete(operation)
             | Self::Granted(operation, _)
             | Self::Unavailable(operation)
             | Self::Lost(operation)
             | Self::Answered(operation, ..) => operation,
-        }
+            Self::Forgotten => return None,
+        };
+        Some(operation)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What happens in one history: all of it follows from one seed.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use navlock_core::{Mode, host::RequestKind};
 
@@ -36,6 +36,7 @@ impl Random {
 }
 
 /// One history before it happens.
+#[expect(clippy::struct_excessive_bools, reason = "they are all independent of each other")]
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) clients: Vec<ClientPlan>,
@@ -43,6 +44,10 @@ pub(super) struct Plan {
     pub(super) buffer: usize,
     /// Whether the broker has a table of owned names, though nobody owns any.
     pub(super) delegates: bool,
+    /// Whether brokers are killed. Then clients have files of their own.
+    pub(super) kills: bool,
+    /// Whether somebody looks at the locks.
+    pub(super) looks: bool,
     /// Whether system calls are interrupted at times.
     pub(super) interrupts: bool,
     /// For the order in which sockets are named, and for what happens in the middle of a turn.
@@ -105,7 +110,23 @@ pub(super) enum Step {
     Turn {
         meanwhile: usize,
     },
+    /// The broker is killed, if there is one.
+    Kill,
+    /// The client comes back to the broker, if it has no connection.
+    Return {
+        client: usize,
+    },
+    /// So many times [`PAUSE`] pass.
+    Pass {
+        pauses: usize,
+    },
 }
+
+/// The shortest time that passes beyond the moments that each step takes.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a broker waits for the clients of the one before.
+pub(super) const RECOVERY_TIME: Duration = Duration::from_secs(2);
 
 /// How the broker learns of a death.
 #[derive(Clone, Copy, Debug)]
@@ -178,13 +199,42 @@ impl Plan {
                 _ => steps.push(Step::Read { client, bytes: random.one_of(&[5, 1 << 16]) }),
             }
         }
-        Self {
+        let mut plan = Self {
             clients,
             buffer: random.one_of(&[9, 64, super::super::READ_SIZE]),
             delegates: random.one_in(2),
+            kills: seed % 4 == 2,
+            looks: seed % 8 == 5 || seed % 8 == 6,
             interrupts: random.one_in(2),
             seed: random.next(),
             steps,
+        };
+        if plan.kills {
+            plan.kill(random);
+        }
+        plan
+    }
+
+    /// Adds that brokers are killed, and that their clients come back.
+    fn kill(&mut self, random: &mut Random) {
+        // Who is not told of a theft, because there is no room, may claim the stolen lock.
+        self.clients.iter_mut().for_each(|client| client.room = 1 << 16);
+        let is_late = random.one_in(8);
+        let mut from = 0;
+        for _ in 0..=random.below(3) {
+            let at = from + random.below(self.steps.len() - from);
+            self.steps.insert(at, Step::Kill);
+            from = at + 1;
+            for client in 0..self.clients.len() {
+                if is_late && random.one_in(4) {
+                    continue;
+                }
+                let most = self.steps.len().min(from + 20);
+                self.steps.insert(random.below(most + 1 - from) + from, Step::Return { client });
+            }
+            let pauses = if is_late { 50 } else { 1 + random.below(3) };
+            let most = self.steps.len().min(from + 40);
+            self.steps.insert(random.below(most + 1 - from) + from, Step::Pass { pauses });
         }
     }
 }

@@ -1,0 +1,119 @@
+//! The sockets of a history, as the broker sees them.
+
+use std::{cell::RefMut, io};
+
+use super::{
+    super::{
+        super::process::Process,
+        process_key, socket_key,
+        sockets::{Socket, Sockets},
+    },
+    world::{Inner, World},
+};
+
+/// One socket.
+pub(super) struct SimulatedSocket {
+    world: World,
+    client: usize,
+}
+
+impl SimulatedSocket {
+    pub(super) fn new(world: &World, client: usize) -> Self {
+        Self { world: world.clone(), client }
+    }
+}
+
+impl Sockets for World {
+    type Socket = SimulatedSocket;
+
+    fn ask(&mut self, keys: &mut Vec<usize>) {
+        let world = &mut *self.get();
+        world.pass();
+        let mut ready = Vec::new();
+        for client in world.clients.iter_mut().filter(|_| !world.is_killed) {
+            let Some(key) = client.session else { continue };
+            if std::mem::take(&mut client.has_news) {
+                ready.push(socket_key(key));
+            }
+            if std::mem::take(&mut client.process_has_ended) {
+                ready.push(process_key(key));
+            }
+        }
+        while !ready.is_empty() {
+            let next = world.random.below(ready.len());
+            keys.push(ready.swap_remove(next));
+        }
+    }
+
+    fn await_room(&self, socket: &SimulatedSocket, _: usize, awaits: bool) {
+        let client = &mut self.get().clients[socket.client];
+        client.awaits_room = awaits;
+        // As with epoll, what there is already is told as well.
+        client.has_news |= awaits && client.unread.len() < client.plan.room;
+    }
+
+    fn leave(&self, socket: &SimulatedSocket, _: usize) {
+        let world = &mut *self.get();
+        if world.lives(socket.client) {
+            world.fail(&format!("the broker hangs up on client {}", socket.client));
+        }
+        let client = &mut world.clients[socket.client];
+        (client.has_news, client.process_has_ended) = (false, false);
+    }
+
+    fn await_end(&self, _: &Process, _: usize) {}
+
+    fn leave_process(&self, _: &Process, _: usize) {}
+}
+
+impl SimulatedSocket {
+    /// What the system does to any call.
+    fn call(&self) -> io::Result<RefMut<'_, Inner>> {
+        let mut world = self.world.get();
+        world.pass();
+        if world.is_killed {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if world.interrupts && world.random.one_in(8) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        Ok(world)
+    }
+}
+
+impl Socket for SimulatedSocket {
+    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        let mut world = self.call()?;
+        let client = &mut world.clients[self.client];
+        let bytes = client.sent_and_unread.len().min(into.capacity() - into.len());
+        if bytes == 0 && !client.has_ended {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        into.extend_from_slice(&client.sent_and_unread.split_to(bytes));
+        Ok(bytes)
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut world = self.call()?;
+        let client = &mut world.clients[self.client];
+        if client.has_ended {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let room = client.plan.room.saturating_sub(client.unread.len()).min(bytes.len());
+        client.is_full = room == 0;
+        client.was_full |= room == 0;
+        if room == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        for message in client.take(&bytes[..room]) {
+            world.hear(self.client, message);
+        }
+        Ok(room)
+    }
+
+    fn shut_down(&self) {
+        let client = &mut self.world.get().clients[self.client];
+        client.has_ended = true;
+        client.has_news = true;
+    }
+}
