@@ -34,10 +34,7 @@ pub(super) struct Watcher {
 
 /// What a looker sees.
 #[derive(Default)]
-struct View {
-    overview: Overview,
-    bucket: Arc<str>,
-}
+struct View(Overview);
 
 /// What is compared.
 type Shape = (
@@ -114,8 +111,8 @@ impl View {
     }
 
     fn apply(&mut self, events: Vec<LookEvent>) {
-        for event in convert::events(events, &mut self.bucket) {
-            self.overview.apply(&event);
+        for event in convert::events(events) {
+            self.0.apply(&event);
         }
     }
 
@@ -126,11 +123,11 @@ impl View {
             ids.sort_by_key(|(id, ..)| (id.serial, id.client_id.to_bytes()));
             ids
         };
-        let queues = self.overview.queues.iter();
+        let queues = self.0.queues.iter();
         let queues =
             queues.map(|(name, queue)| (name.clone(), [ids(&queue.held), ids(&queue.pending)]));
-        let agents = self.overview.agents.iter().map(|(id, agent)| (*id, agent.client));
-        (queues.collect(), self.overview.clients.keys().copied().collect(), agents.collect())
+        let agents = self.0.agents.iter().map(|(id, agent)| (*id, agent.client));
+        (queues.collect(), self.0.clients.keys().copied().collect(), agents.collect())
     }
 }
 
