@@ -108,7 +108,7 @@ impl Inner {
         self.complete(lost);
     }
 
-    /// A client without a connection looks whether a broker has given it up.
+    /// A client that no broker has answered looks whether a broker has given it up.
     fn look(&mut self, client: usize) {
         if self.clients[client].stands() {
             return;
@@ -121,11 +121,11 @@ impl Inner {
         }
     }
 
-    /// Time passes, and clients without a connection look at their files.
+    /// Time passes, and clients that no broker has answered look at their files.
     pub(super) fn pause(&mut self) {
         clock::simulated::set(clock::now() + u64::try_from(PAUSE.as_nanos()).unwrap_or(0));
         for client in 0..self.clients.len() {
-            if self.lives(client) && self.clients[client].link == Link::Down {
+            if self.lives(client) && self.clients[client].link != Link::Up {
                 self.look(client);
             }
         }

@@ -357,7 +357,7 @@ impl Inner {
                     continue;
                 };
                 let conflicts = !(is_shared(kind) && is_shared(how));
-                let is_late = || was_full || self.is_claimed_theft(other);
+                let is_late = || was_full || self.anew.values().any(|anew| *anew == request);
                 let holds = match self.told.get(&other) {
                     Some((Some(first), false)) => !of.is_full && (*first < token || !is_late()),
                     _ => false,
