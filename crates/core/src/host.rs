@@ -24,6 +24,7 @@ pub use crate::{
     },
     clip::{clip_bytes, clip_chars},
     elapsed::elapsed,
+    further::{Further, LockRef, NameRef, Unheard},
     guard::PolledGuard,
     json::Object,
     look::{
@@ -32,7 +33,6 @@ pub use crate::{
         waits::{is_interpreter, process, program},
     },
     printable::{is_harmless, printable},
-    shared::{LockRef, NameRef, Shared, Unheard},
     waking::wake_all,
 };
 

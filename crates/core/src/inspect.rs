@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use navlock_engine::{FencingToken, ResourceName};
 
-use crate::{ClientId, LockInfo, LockManagerSnapshot, shared::Shared};
+use crate::{ClientId, LockInfo, LockManagerSnapshot, further::Further};
 
 /// What an agent says of itself, for people who wonder who holds their lock.
 ///
@@ -78,7 +78,7 @@ pub struct Inspected {
     /// What only hosts need to know of it.
     #[doc(hidden)]
     #[cfg_attr(feature = "serde", serde(skip))]
-    pub shared: Shared,
+    pub further: Further,
 }
 
 /// Where an agent stands in the queue of a name, and who is in its way.
@@ -198,7 +198,7 @@ impl Inspected {
     /// [`Backend`](crate::host::Backend).
     pub fn new(lock: LockInfo) -> Self {
         let (agent, age, fencing_token, taken) = (None, None, None, 0);
-        Self { lock, agent, age, fencing_token, taken, shared: Shared::default() }
+        Self { lock, agent, age, fencing_token, taken, further: Further::default() }
     }
 
     /// Shows that this lock or request is for `why`, in place of what its agent says of all its

@@ -123,8 +123,8 @@ impl EtcdBackend {
                 answered.await.unwrap_or_default()
             };
             let inspected = |QueryEntry { mut inspected, lease }| {
-                inspected.shared.unheard = silent.get(&lease).copied();
-                if let Some(called) = &mut inspected.shared.called {
+                inspected.further.unheard = silent.get(&lease).copied();
+                if let Some(called) = &mut inspected.further.called {
                     called.bucket.clone_from(&bucket);
                 }
                 inspected

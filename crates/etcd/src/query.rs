@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use navlock_core::{
     AgentInfo, ClientId, Error, Inspected, LockInfo, LockManagerSnapshot,
-    host::{LockRef, Shared},
+    host::{Further, LockRef},
 };
 
 use crate::{
@@ -100,7 +100,7 @@ pub(crate) fn seen(
         // An owned name is shown as a lock.
         let is_shown_as_lock = key.phase != Phase::Queued && request.owner != 0;
         let named = is_shown_as_lock.then_some((&key.name, request));
-        inspected.shared = shared(named, made, asked, said);
+        inspected.further = further(named, made, asked, said);
         let one = QueryEntry { inspected, lease: kv.lease };
         let found = ((made.0, made.1, request), one);
         match (key.phase, answer) {
@@ -120,28 +120,28 @@ pub(crate) fn seen(
 }
 
 /// What is known of a lock or request besides. `named` is the name and the key of a lock.
-fn shared(
+fn further(
     named: Option<(&NameKey, RequestKey)>,
     (made, place): (i64, u64),
     asked: u64,
     said: RequestNotes,
-) -> Shared {
-    let mut shared = Shared::default();
-    (shared.serial, shared.order) = (asked, (u64::try_from(made).unwrap_or_default(), place));
+) -> Further {
+    let mut further = Further::default();
+    (further.serial, further.order) = (asked, (u64::try_from(made).unwrap_or_default(), place));
     let to_ref = |bucket, name: &NameKey, request, made| LockRef {
         bucket,
         name: name.to_ref(),
         bytes: Outer::called(request, made),
     };
     // The bucket is filled in by its backend.
-    shared.called = named.map(|(name, request)| to_ref(Arc::default(), name, request, made));
+    further.called = named.map(|(name, request)| to_ref(Arc::default(), name, request, made));
     // For a lock, these notes do not matter any more.
-    if shared.called.is_none() {
+    if further.called.is_none() {
         let inside = said.inside.into_iter();
         let outer = |it: Outer| to_ref(it.bucket.into(), &it.name, it.request, it.made);
-        (shared.patience, shared.inside) = (said.patience, inside.map(outer).collect());
+        (further.patience, further.inside) = (said.patience, inside.map(outer).collect());
     }
-    shared
+    further
 }
 
 impl QueryResult {
@@ -174,7 +174,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     inspected.agent = Some(Arc::new(agent));
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
     let asked = u64::try_from(kv.made).unwrap_or_default();
-    inspected.shared = shared(None, (kv.made, 0), asked, RequestNotes::default());
+    inspected.further = further(None, (kv.made, 0), asked, RequestNotes::default());
     let request = RequestKey { owner: 0, slot: 0 };
     Some((phase, ((kv.made, 0, request), QueryEntry { inspected, lease: kv.lease })))
 }
@@ -224,7 +224,7 @@ mod tests {
         let shown = seen(&keys, &[kv], |_, _| OwnerAnswer::Unsaid).held;
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].inspected.fencing_token, Some(token(9)));
-        assert_eq!(shown[0].inspected.shared.order, (9, 0));
+        assert_eq!(shown[0].inspected.further.order, (9, 0));
         let agent = shown[0].inspected.agent.as_ref().expect("it is shown as somebody");
         assert_eq!((&*agent.command, &*agent.host), ("(a machine)", "build-7"));
     }

@@ -148,6 +148,11 @@ impl Inbox {
         !self.state().ready.is_empty()
     }
 
+    /// Takes a slot out that was woken.
+    pub(crate) fn forget(&self, slot: u32) {
+        self.state().ready.retain(|ready| *ready != slot);
+    }
+
     /// Runs `act`, which may cause news for the realm that runs it. Returns the result of `act`, and
     /// whether the realm has to take the news now. If the realm is taking older news already, it
     /// does not have to: that loop takes this news, too, and must not be entered a second time.

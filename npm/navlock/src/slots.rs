@@ -173,6 +173,8 @@ impl Slots {
             Slot::Failed(error) => Slot::Asked(Box::pin(ready(Err(error)))),
             asked => asked,
         };
+        // The slot may still be in the inbox for what was in it before.
+        self.inbox.forget(id);
         self.wakers[index].wake_by_ref();
         (id, Status::Pending)
     }

@@ -49,21 +49,12 @@ impl Elsewhere {
         let all = |one: &Self| -> Vec<_> {
             let theirs = one.all().filter(|(.., one)| !is_of(one, ours));
             let told = theirs.map(|(bucket, how, one)| {
-                let Inspected { lock, fencing_token, agent, .. } = one.clone();
+                let Inspected { lock, fencing_token, agent, further, .. } = one.clone();
                 // The time for which a machine is silent differs each time. So the only question is
                 // whether it is silent.
-                let is_silent = one.shared.unheard.is_some();
-                let said = (one.shared.patience, one.shared.inside.clone());
-                (
-                    bucket.to_owned(),
-                    how,
-                    lock,
-                    fencing_token,
-                    agent,
-                    is_silent,
-                    one.shared.serial,
-                    said,
-                )
+                let is_silent = further.unheard.is_some();
+                let said = (further.serial, further.patience, further.inside);
+                (bucket.to_owned(), how, lock, fencing_token, agent, is_silent, said)
             });
             told.collect()
         };
@@ -77,10 +68,10 @@ impl Elsewhere {
         let mut next = HashMap::new();
         for (_, seen) in &mut seen {
             for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
-                one.shared.serial |= LockId::MADE_UP;
+                one.further.serial |= LockId::MADE_UP;
                 // Two of them may have the same number, if they were made in one tick of a clock, or
                 // if their machine gives them the same.
-                one.shared.serial = first_free(id(one), &mut next);
+                one.further.serial = first_free(id(one), &mut next);
             }
         }
         Self { seen, asked: Names::default() }
@@ -104,7 +95,7 @@ impl Elsewhere {
     pub(super) fn nested(&self, ours: &HashSet<ClientId>, names: &mut Names) {
         for (bucket, seen) in &self.seen {
             let bucket: Arc<str> = bucket.as_str().into();
-            let is_nested = |one: &&Inspected| !one.shared.inside.is_empty() && !is_of(one, ours);
+            let is_nested = |one: &&Inspected| !one.further.inside.is_empty() && !is_of(one, ours);
             for one in seen.pending.iter().filter(is_nested) {
                 names.add(&bucket, &one.lock.name);
             }
@@ -186,9 +177,9 @@ impl Elsewhere {
                 events.extend(unheard.map(|unheard| silent(lock.client_id, unheard)));
             }
             let mut entry = Entry::new(id(one), lock.mode);
-            (entry.token, entry.patience) = (*fencing_token, one.shared.patience);
+            (entry.token, entry.patience) = (*fencing_token, one.further.patience);
             entry.inside =
-                one.shared.inside.iter().filter_map(|name| named.get(name).copied()).collect();
+                one.further.inside.iter().filter_map(|name| named.get(name).copied()).collect();
             entry.why = (met[&lock.client_id] != said).then(|| said.into());
             let at = ago(age.unwrap_or_default());
             let name = LockName::new(bucket, lock.name.clone());
@@ -211,13 +202,13 @@ impl Elsewhere {
         is_wanted: impl Fn(&str, &ResourceName) -> bool,
     ) -> HashMap<LockRef, LockId> {
         let is_wanted = |one: &&Inspected, bucket: &str| {
-            !one.shared.inside.is_empty() && is_wanted(bucket, &one.lock.name)
+            !one.further.inside.is_empty() && is_wanted(bucket, &one.lock.name)
         };
         let nested = self.seen.iter().flat_map(|(bucket, seen)| {
             let is_wanted = &is_wanted;
             seen.pending.iter().filter(move |one| is_wanted(one, bucket))
         });
-        let wanted: HashSet<&LockRef> = nested.flat_map(|one| &one.shared.inside).collect();
+        let wanted: HashSet<&LockRef> = nested.flat_map(|one| &one.further.inside).collect();
         // FAST: few requests wait inside a lock.
         if wanted.is_empty() {
             return HashMap::new();
@@ -231,7 +222,7 @@ impl Elsewhere {
             *held_here.get(&(lock.client_id, bucket, &lock.name, (*fencing_token)?))?
         };
         let named = self.all().filter_map(|of| {
-            let name = of.2.shared.called.as_ref().filter(|name| wanted.contains(name))?;
+            let name = of.2.further.called.as_ref().filter(|name| wanted.contains(name))?;
             Some((name.clone(), id_of(of)?))
         });
         named.collect()
@@ -249,7 +240,7 @@ impl Elsewhere {
         let asked = self.asked.iter().map(|(bucket, name)| (&**bucket, name));
         let complete: HashSet<(&str, &ResourceName)> = complete.chain(asked).collect();
         let mut pending: Vec<_> = self.all().filter(|(_, how, _)| *how == How::Pending).collect();
-        pending.sort_by_key(|(.., one)| one.shared.order);
+        pending.sort_by_key(|(.., one)| one.further.order);
         let mut tokens = HashSet::new();
         for (bucket, how, one) in self.all() {
             let Inspected { lock, fencing_token, .. } = one;
@@ -301,7 +292,7 @@ impl Elsewhere {
     fn unheard(&self) -> HashMap<ClientId, Option<Unheard>> {
         let mut unheard = HashMap::new();
         for (.., one) in self.all() {
-            let found = one.shared.unheard;
+            let found = one.further.unheard;
             let known = unheard.entry(one.lock.client_id).or_insert(found);
             *known = known.zip(found).map(
                 |(one, other)| {
@@ -371,7 +362,7 @@ fn first_free(first: LockId, next: &mut HashMap<LockId, u64>) -> u64 {
 
 /// The id by which lookers know this lock or request, if it belongs to no client of this daemon.
 fn id(one: &Inspected) -> LockId {
-    LockId { client_id: one.lock.client_id, serial: one.shared.serial }
+    LockId { client_id: one.lock.client_id, serial: one.further.serial }
 }
 
 /// Whether this lock or request belongs to one of these agents.

@@ -44,6 +44,7 @@ impl Leaving {
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.is_over = true;
+        state.unwatched = Vec::new();
         let left = mem::take(&mut state.left);
         drop(state);
         for left in left {
@@ -51,7 +52,7 @@ impl Leaving {
         }
     }
 
-    /// Does this once these processes have ended, or [`END`] has passed.
+    /// Does this once these processes have ended, or some seconds after [`END`] has passed.
     pub(super) fn when_ended(&self, processes: Vec<Process>, act: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         if state.is_over {

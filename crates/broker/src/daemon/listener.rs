@@ -1,4 +1,4 @@
-//! Accepts connections, and serves each in a task of its own.
+//! Accepts connections, and serves each in a task of its own until it takes [turns](super::turns), if it is a client.
 
 use std::{
     future::{Future, pending},
@@ -14,7 +14,7 @@ use navlock_platform::{
     socket::{AsyncListener, AsyncStream},
 };
 use tokio::{
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
@@ -95,6 +95,10 @@ pub(super) async fn serve_in(
     watching.spawn(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
     // FAST: a task of its own, because whatever is awaited below is polled whenever this task is woken.
+    if let Err(error) = turns.begin() {
+        tracing::error!(target: LOGS, "the broker ends: it cannot serve: {error}");
+        return;
+    }
     let mut taking_turns = JoinSet::new();
     let theirs = Arc::clone(turns);
     taking_turns.spawn(async move { theirs.run().await });
@@ -103,8 +107,10 @@ pub(super) async fn serve_in(
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
             Some(ended) = taking_turns.join_next() => {
-                let ended = ended.unwrap_or_else(|panic| resume_unwind(panic.into_panic()));
-                tracing::error!(target: LOGS, "the broker ends: it cannot serve: {ended:?}");
+                if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
+                    resume_unwind(panic);
+                }
+                // Otherwise the runtime ends.
                 return;
             }
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {

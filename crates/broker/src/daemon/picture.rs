@@ -3,7 +3,7 @@
 //! The more locks and requests there are, the longer a picture takes. So it is made in several
 //! turns of the daemon, and sessions have their turns in between. A picture shows one moment all
 //! the same: the moment of its last turn. The events that happen between the turns are told as a
-//! part of the picture, after its entries (see [`journal`](super::journal)). Each event tells
+//! part of the picture, after its entries (see [`Journal`](navlock_core::host::Journal)). Each event tells
 //! everything about its entry, so it does not matter whether the entry was read before the event or
 //! after it.
 

@@ -5,8 +5,8 @@
 //! was written to any other socket before can be read as well. So the order of the broker is that of sending,
 //! and a turn has these steps:
 //!
-//! 1. [Wait](Turns::run) until some connection has something, a request has an outcome, or messages are left
-//!    from the last turn.
+//! 1. [Wait](Turns::run) until some connection has something, a process has ended, a request has an outcome, or
+//!    messages are left from the last turn.
 //! 2. [Read](State::read): take the time, ask which connections have something, and read all of them. Nothing
 //!    is acted on yet. Whatever was sent before that time is read now.
 //! 3. [Act](State::act): first on the clients that have ended, each with what it had said before; then on
@@ -114,15 +114,20 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes turns. Never ends.
+    /// Begins to serve. Sessions can join from here on.
     ///
     /// # Errors
     ///
     /// If there are no descriptors left.
-    pub(super) async fn run(&self) -> std::io::Result<()> {
+    pub(super) fn begin(&self) -> std::io::Result<()> {
         let readiness = Readiness::new()?;
         let state = State::new(Arc::clone(&self.daemon), Arc::clone(&self.wanted), readiness);
         *self.state() = Some(state);
+        Ok(())
+    }
+
+    /// Takes turns, until all sessions end.
+    pub(super) async fn run(&self) {
         poll_fn(|context| {
             let mut state = self.state();
             let Some(state) = &mut *state else { return Poll::Ready(()) };
@@ -141,7 +146,6 @@ impl Turns {
             Poll::Pending
         })
         .await;
-        Ok(())
     }
 
     /// Ends all sessions, as if their clients had died.

@@ -33,8 +33,8 @@ pub use self::{
 };
 use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost, Position,
+    further::NameRef,
     look::{InDeadlock, LockId, Patience},
-    shared::NameRef,
 };
 
 /// The lock manager of one bucket, wherever it is.

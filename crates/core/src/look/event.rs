@@ -25,10 +25,12 @@ pub struct Event<At = Instant> {
 pub(super) const OVERHEAD: usize = 128;
 
 impl<At> Event<At> {
-    /// About how many bytes the event takes, in memory as in a message: for a host that keeps events, or sends
-    /// them.
+    /// About how many bytes the event takes in a message, which has the name of the bucket in each event, and at
+    /// most in memory: for a host that keeps events, or sends them.
+    #[doc(hidden)]
     pub fn size(&self) -> usize {
-        let name = self.change.name().map_or(0, |name| name.name.as_bytes().len());
+        let name = self.change.name();
+        let name = name.map_or(0, |name| name.bucket.len() + name.name.as_bytes().len());
         let more = match &self.change {
             Change::AgentCame { details, .. } => details.bucket.len() + details.info.size(),
             Change::Requested { entry, .. }

@@ -103,10 +103,15 @@ impl<At: Clone> Journal<At> {
     /// Notes an event. `bucket` is the bucket to which it belongs, if the event does not say so itself.
     /// Returns whether some looker has to be told.
     pub fn note(&mut self, bucket: Option<Arc<str>>, event: Event<At>) -> bool {
-        while self.events.len() >= MOST || self.bytes >= MOST_BYTES {
+        let (number, noted) = (self.end(), Noted { bucket, event });
+        let is_told = |looker: &Reader| {
+            !matches!(looker.next, Next::Behind(_)) && noted.is_seen_by(&looker.options)
+        };
+        while (self.events.len() >= MOST || self.bytes >= MOST_BYTES)
+            && self.lookers.iter().any(is_told)
+        {
             self.leave_behind();
         }
-        let (number, noted) = (self.end(), Noted { bucket, event });
         let mut is_wanted = false;
         for looker in self.lookers.iter_mut().filter(|looker| noted.is_seen_by(&looker.options)) {
             match &mut looker.next {
@@ -116,8 +121,8 @@ impl<At: Clone> Journal<At> {
                 next @ Next::End => (*next, is_wanted) = (Next::Event(number), true),
             }
         }
-        // FAST: an event that nobody wants to see is kept only if others wait to be told.
-        if is_wanted || !self.events.is_empty() {
+        // What nobody wants to see takes no room, and makes nobody fall behind.
+        if is_wanted {
             self.bytes += noted.event.size();
             self.events.push_back(noted);
         }

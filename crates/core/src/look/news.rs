@@ -52,11 +52,13 @@ impl LookOptions {
     }
 
     /// Whether this bucket is looked at.
+    #[doc(hidden)]
     pub fn wants_bucket(&self, bucket: &str) -> bool {
         self.bucket.as_deref().is_none_or(|wanted| wanted == bucket)
     }
 
     /// Whether this name of this bucket is looked at.
+    #[doc(hidden)]
     pub fn wants_name(&self, bucket: &str, name: &ResourceName) -> bool {
         self.wants_bucket(bucket) && self.name.as_ref().is_none_or(|wanted| wanted == name)
     }

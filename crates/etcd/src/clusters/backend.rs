@@ -124,7 +124,7 @@ impl ClustersBackend {
                     self.raise_inspected(nth, &mut one);
                     // Requests of different clusters get an arbitrary order, which is the same for
                     // all lookers.
-                    one.shared.order.1 = self.join(nth, one.shared.order.1);
+                    one.further.order.1 = self.join(nth, one.further.order.1);
                     one
                 };
                 all.held.extend(held.into_iter().map(adapt));

@@ -34,14 +34,14 @@ const MOST_FURTHER: usize = 64;
 const AT_ONCE: usize = 16;
 
 /// A name in its bucket, by the reference that machines use for it.
-type Shared = (Arc<str>, NameRef);
+type NamedIn = (Arc<str>, NameRef);
 
 /// The locks and requests of some names, each name as of one moment.
 struct Lists<'a> {
     daemon: &'a Daemon,
     with_silence: bool,
     buckets: HashMap<Arc<str>, LockManager>,
-    found: BTreeMap<Shared, Inspection>,
+    found: BTreeMap<NamedIn, Inspection>,
 }
 
 impl Lists<'_> {
@@ -52,7 +52,7 @@ impl Lists<'_> {
     }
 
     /// These names, by the references that machines use for them.
-    fn shared(&mut self, names: &Names) -> BTreeMap<Shared, ResourceName> {
+    fn shared(&mut self, names: &Names) -> BTreeMap<NamedIn, ResourceName> {
         let shared = names.iter().map(|(bucket, name)| {
             let called = host::name_ref(self.bucket(bucket), name);
             ((Arc::clone(bucket), called), name.clone())
@@ -62,7 +62,7 @@ impl Lists<'_> {
 
     /// Asks for the locks and requests of these names, as far as this was not done yet. `None` if
     /// there is no answer for one of them.
-    async fn list(&mut self, names: impl Iterator<Item = Shared>) -> Option<()> {
+    async fn list(&mut self, names: impl Iterator<Item = NamedIn>) -> Option<()> {
         let with_silence = self.with_silence;
         let mut asked = Vec::new();
         for (bucket, name) in names {
@@ -82,9 +82,9 @@ impl Lists<'_> {
     }
 
     /// The names of the locks inside which somebody waits for one of these names.
-    fn around(&self, names: &[Shared]) -> BTreeSet<Shared> {
+    fn around(&self, names: &[NamedIn]) -> BTreeSet<NamedIn> {
         let seen = names.iter().filter_map(|name| self.found.get(name));
-        let inside = seen.flat_map(|seen| &seen.pending).flat_map(|one| &one.shared.inside);
+        let inside = seen.flat_map(|seen| &seen.pending).flat_map(|one| &one.further.inside);
         let known = inside.filter(|outer| !outer.bucket.is_empty());
         known.map(|outer| (Arc::clone(&outer.bucket), outer.name.clone())).collect()
     }
@@ -141,7 +141,7 @@ impl Daemon {
     ) -> Option<Elsewhere> {
         let (buckets, found) = (HashMap::new(), BTreeMap::new());
         let mut lists = Lists { daemon: self, with_silence, buckets, found };
-        let around: BTreeMap<Shared, _> = lists.shared(around);
+        let around: BTreeMap<NamedIn, _> = lists.shared(around);
         let mut names = lists.shared(nested);
         names.extend(around.clone());
         // If there are too many, the same ones are taken each time.
@@ -149,7 +149,7 @@ impl Daemon {
         lists.list(names.iter().map(|(shared, _)| shared.clone())).await?;
         // A request that waits for a lock around one of our requests may itself be made inside a
         // lock for which others wait, and so on.
-        let mut met: HashSet<Shared> = around.into_keys().collect();
+        let mut met: HashSet<NamedIn> = around.into_keys().collect();
         let (mut todo, mut left): (Vec<_>, _) = (met.iter().cloned().collect(), MOST_FURTHER);
         while !todo.is_empty() {
             let mut further = lists.around(&todo);
@@ -208,7 +208,7 @@ pub(super) fn further_buckets(seen: &[(String, Inspection)]) -> HashSet<String> 
     let known: HashSet<&str> = seen.iter().map(|(bucket, _)| bucket.as_str()).collect();
     let pending = seen.iter().flat_map(|(_, seen)| &seen.pending);
     let named: HashSet<&str> =
-        pending.flat_map(|one| &one.shared.inside).map(|name| &*name.bucket).collect();
+        pending.flat_map(|one| &one.further.inside).map(|name| &*name.bucket).collect();
     let is_new = |name: &&str| !name.is_empty() && !known.contains(name);
     named.into_iter().filter(is_new).map(str::to_owned).collect()
 }

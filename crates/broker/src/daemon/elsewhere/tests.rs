@@ -17,8 +17,8 @@ fn one(client: u8, asked: u64, revision: u64, is_held: bool) -> Inspected {
     let client_id = ClientId::from_bytes([client; 16]);
     let mut one = Inspected::new(LockInfo::new(name(), Mode::Exclusive, client_id));
     one.fencing_token = is_held.then(|| FencingToken::new(revision));
-    (one.shared.serial, one.shared.order) = (asked, (revision, 0));
-    one.shared.called = is_held.then(|| called(revision));
+    (one.further.serial, one.further.order) = (asked, (revision, 0));
+    one.further.called = is_held.then(|| called(revision));
     one
 }
 
@@ -135,7 +135,7 @@ fn locks_of_others_are_known_by_numbers_of_their_own_and_by_the_locks_around_the
     // The first two were asked for in one tick of a clock.
     let held = vec![one(1, 5, 10, true), one(1, 5, 11, true), one(2, 6, 12, true)];
     let mut nested = one(3, 9, 13, false);
-    nested.shared.inside = vec![called(11), called(12), called(8)];
+    nested.further.inside = vec![called(11), called(12), called(8)];
     let elsewhere = elsewhere(held, vec![nested]);
     let two = [ClientId::from_bytes([2; 16])];
     let mut known = Entry::new(LockId { client_id: two[0], serial: 77 }, Mode::Exclusive);
@@ -181,12 +181,12 @@ fn names_for_which_others_wait_inside_a_lock_count_and_lead_to_further_buckets()
     };
     let asks = |client, name: &str, inside: Option<LockRef>| {
         let mut one = with_name(one(client, 9, 13, false), name);
-        one.shared.inside.extend(inside);
+        one.further.inside.extend(inside);
         one
     };
     let held = vec![one(1, 5, 10, true), with_name(one(1, 6, 11, true), "idle")];
     let mut last = asks(3, "db", Some(called(11)));
-    last.shared.patience = Patience::MayGiveUp;
+    last.further.patience = Patience::MayGiveUp;
     let pending = vec![
         asks(2, "ours", Some(called(10))),
         asks(3, "theirs", Some(other("far"))),

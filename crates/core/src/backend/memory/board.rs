@@ -112,7 +112,8 @@ impl Reader {
     pub(crate) fn catch_up(&self, wants: &LookOptions) -> u64 {
         let mut state = lock(&self.board.state);
         state.journal.begin_picture(self.id, wants);
-        state.journal.go_on(self.id).map_or(0, |(missed, _)| missed)
+        let missed = state.journal.go_on(self.id).map(|(missed, _)| missed);
+        missed.expect("nothing can be missed between two lines under one lock")
     }
 
     /// Waits for something that the reader wants to see, until the deadline.

@@ -280,3 +280,45 @@ fn a_looker_that_goes_keeps_no_events() {
     book.note(went(2));
     assert_eq!(book.all(stays), [went(2)]);
 }
+
+#[test]
+fn what_a_looker_does_not_want_to_see_does_not_make_it_fall_behind() {
+    let mut book = Book::default();
+    let name = book.begin(None, Some("x"));
+    book.note(of("a", "x"));
+    for _ in 0..2 * MOST {
+        book.note(of("a", "y"));
+    }
+    assert!(!book.journal.is_behind(name));
+    assert_eq!(book.all(name), [of("a", "x")]);
+    assert!(book.is_empty());
+}
+
+#[test]
+fn a_full_journal_counts_for_a_looker_what_it_misses() {
+    let mut book = Book::default();
+    let slow = book.begin(None, Some("x"));
+    let other = book.begin(None, Some("y"));
+    for _ in 0..MOST {
+        book.note(of("a", "x"));
+    }
+    book.note(of("a", "y"));
+    assert!(book.journal.is_behind(slow) && !book.journal.is_behind(other));
+    book.note(of("a", "x"));
+    book.hold(slow, None, Some("x"));
+    assert_eq!(book.go_on(slow), Some(MOST as u64 + 1));
+    assert_eq!(book.all(other), [of("a", "y")]);
+}
+
+#[test]
+fn what_is_told_at_once_fits_a_message_however_long_the_names_of_buckets_are() {
+    let mut book = Book::default();
+    let looker = book.begin(None, None);
+    let bucket = "b".repeat(64 << 10);
+    for _ in 0..100 {
+        book.note(of(&bucket, "x"));
+    }
+    let (heard, has_more) = book.journal.next(looker);
+    assert_eq!((heard.len(), has_more), (1, true));
+    assert_eq!(book.all(looker).len(), 99);
+}

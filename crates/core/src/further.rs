@@ -8,7 +8,7 @@ use navlock_engine::Patience;
 /// What is known of one lock or one pending request where machines share the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Shared {
+pub struct Further {
     /// Says that the reach should have heard of the holder and has not. `None` if the reach has heard
     /// of the holder, or does not tell.
     pub unheard: Option<Unheard>,
