@@ -14,7 +14,7 @@ use navlock_engine::ResourceName;
 use super::{
     error::LockAllError,
     grant::GrantAll,
-    taking::{Ask, Taking, Unavailable},
+    taking::{Ask, Taking, Unavailable, poll_lost},
 };
 use crate::{
     Error, Lock, LockGuard,
@@ -166,14 +166,6 @@ impl<G> LockAllFuture<G> {
             }
         }
     }
-}
-
-/// Ready once one of these locks is lost. All guards are asked, so that each one knows whom to wake.
-pub(super) fn poll_lost(guards: &[LockGuard], context: &Context<'_>) -> Poll<LockAllError> {
-    guards.iter().fold(Poll::Pending, |any, guard| match Held::poll_lost(guard, context) {
-        Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
-        Poll::Pending => any,
-    })
 }
 
 impl Held for Vec<LockGuard> {

@@ -9,7 +9,7 @@ use std::{
 
 use navlock_engine::{Mode, ResourceName};
 
-use super::{error::LockAllError, future::poll_lost};
+use super::error::LockAllError;
 use crate::{
     Error, LockFuture, LockGuard, LockOptions, LockRequest,
     environment::Environment,
@@ -198,4 +198,12 @@ impl Taking {
         let request = LockRequest::new(&self.environment, name.clone(), options);
         (name, request.into_owned())
     }
+}
+
+/// Ready once one of these locks is lost. All guards are asked, so that each one knows whom to wake.
+pub(super) fn poll_lost(guards: &[LockGuard], context: &Context<'_>) -> Poll<LockAllError> {
+    guards.iter().fold(Poll::Pending, |any, guard| match Held::poll_lost(guard, context) {
+        Poll::Ready(lost) => Poll::Ready(LockAllError::of(guard.name(), lost.into())),
+        Poll::Pending => any,
+    })
 }
