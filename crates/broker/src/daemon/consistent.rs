@@ -191,19 +191,15 @@ impl Daemon {
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use std::{future::ready, os::unix::fs::FileExt, sync::Arc};
+    use std::{future::ready, os::unix::fs::FileExt};
 
     use futures_util::FutureExt;
-    use navlock_core::{ClientId, FencingToken, Mode, host::RequestKind};
+    use navlock_core::{ClientId, Mode, host::RequestKind};
     use navlock_delegation::OwnerMap;
     use navlock_engine::RequestId;
 
     use super::*;
-    use crate::{
-        Place,
-        client_files::{ClientFiles, Found},
-        daemon::{Options, delegations::Delegations, shared_client::lock, user_agent},
-    };
+    use crate::{Place, client_files::ClientFiles, daemon::shared_client::lock};
 
     #[test]
     fn a_word_that_goes_on_changing_though_it_was_recalled_ends_with_its_lock() {
@@ -214,10 +210,7 @@ mod tests {
             let files = ClientFiles::of(&Place::at(directory.path().join("sock")));
             let own = files.register([1; 16]).unwrap();
             let map = OwnerMap::make(own.file()).unwrap();
-            let (options, locks) = (Options::default(), user_agent(FencingToken::new(1)));
-            let delegations = Some(Delegations::new(0));
-            let daemon =
-                Arc::new(Daemon::new(locks, &options, Some(files), &Found::default(), delegations));
+            let daemon = Daemon::of_memory(Some(files));
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let _in_it = runtime.enter();
             let connected = daemon.enter(Some([1; 16]), false, None);

@@ -94,11 +94,11 @@ pub(super) async fn serve_in(
     watching.spawn(Arc::clone(daemon).watch_deadlocks());
     watching.spawn(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
-    // FAST: a task of its own, because whatever is awaited below is polled whenever this task is woken.
     if let Err(error) = turns.begin() {
         tracing::error!(target: LOGS, "the broker ends: it cannot serve: {error}");
         return;
     }
+    // FAST: a task of its own, because whatever is awaited below is polled whenever this task is woken.
     let mut taking_turns = JoinSet::new();
     let theirs = Arc::clone(turns);
     taking_turns.spawn(async move { theirs.run().await });

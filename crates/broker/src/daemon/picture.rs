@@ -87,22 +87,13 @@ mod tests {
     };
 
     use navlock_core::{
-        ClientId, FencingToken, Mode,
+        ClientId, Mode,
         host::{RequestId, RequestKind},
         look::{Entry, LookOptions, Overview},
     };
 
     use super::*;
-    use crate::{
-        client_files::Found,
-        convert,
-        daemon::{Options, connected::ConnectedClient, user_agent},
-    };
-
-    fn daemon() -> Arc<Daemon> {
-        let locks = user_agent(FencingToken::new(1));
-        Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None))
-    }
+    use crate::{convert, daemon::connected::ConnectedClient};
 
     fn enter(daemon: &Arc<Daemon>) -> ConnectedClient {
         let connected = daemon.enter(None, false, None);
@@ -167,7 +158,7 @@ mod tests {
 
     #[test]
     fn no_turn_of_the_daemon_looks_at_more_than_so_much() {
-        let daemon = daemon();
+        let daemon = Daemon::of_memory(None);
         let looker = daemon.lookers().add(LookOptions::default());
         let clients: Vec<_> = (0..4).map(|_| enter(&daemon)).collect();
         for (at, client) in (0..).zip(&clients) {
@@ -191,7 +182,7 @@ mod tests {
             state % below
         };
         for round in 0..300 {
-            let daemon = daemon();
+            let daemon = Daemon::of_memory(None);
             let looker = daemon.lookers().add(LookOptions::default());
             let (mut clients, mut ids) = (Vec::new(), 0);
             let mut change = || {

@@ -313,6 +313,16 @@ impl Daemon {
     }
 }
 
+#[cfg(test)]
+impl Daemon {
+    /// A daemon that keeps the locks itself. With `files`, its clients can own names.
+    pub(super) fn of_memory(files: Option<ClientFiles>) -> Arc<Self> {
+        let delegations = files.is_some().then(|| Delegations::new(0));
+        let locks = super::user_agent(navlock_core::FencingToken::new(1));
+        Arc::new(Self::new(locks, &Options::default(), files, &Found::default(), delegations))
+    }
+}
+
 impl Clients {
     /// A number that no client has yet.
     pub(super) fn number(&mut self) -> u64 {

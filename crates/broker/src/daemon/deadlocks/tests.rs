@@ -8,15 +8,7 @@ use navlock_core::{
 };
 
 use super::*;
-use crate::{
-    client_files::Found,
-    daemon::{Options, connected::ConnectedClient, user_agent},
-};
-
-fn daemon() -> Arc<Daemon> {
-    let locks = user_agent(FencingToken::new(1));
-    Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None))
-}
+use crate::daemon::connected::ConnectedClient;
 
 /// A client with one agent. The agent requests these names, one after the other.
 fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
@@ -36,7 +28,7 @@ fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
 
 #[test]
 fn a_nested_lock_that_is_free_has_nobody_look_for_cycles() {
-    let daemon = daemon();
+    let daemon = Daemon::of_memory(None);
     let (connected, client_id) = client(&daemon, &["outer", "inner"]);
     let outer = LockId { client_id, serial: 0 };
     lock(&connected.client).put_inside(RequestId::from_parts(1, 1), outer);
@@ -48,7 +40,7 @@ fn a_nested_lock_that_is_free_has_nobody_look_for_cycles() {
 
 #[test]
 fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
-    let daemon = daemon();
+    let daemon = Daemon::of_memory(None);
     let names: Vec<_> = (0..100).map(|at| format!("{at}")).collect();
     let (holder, client_id) =
         client(&daemon, &names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -73,7 +65,7 @@ fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
 
 #[test]
 fn waiters_are_seen_in_the_order_of_their_queue() {
-    let daemon = daemon();
+    let daemon = Daemon::of_memory(None);
     let all: Vec<_> = (0..10).map(|_| client(&daemon, &["db"])).collect();
     let (last, _) = all.last().unwrap();
     let inside = LockId { client_id: all[0].1, serial: 0 };

@@ -55,22 +55,15 @@ impl ByName {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use navlock_core::{ClientId, Mode, host::RequestKind};
 
-    use navlock_core::{ClientId, FencingToken, Mode, host::RequestKind};
-
-    use crate::{
-        client_files::Found,
-        daemon::{Daemon, Options, shared_client::lock, user_agent},
-    };
+    use crate::daemon::{shared_client::lock, state::Daemon};
 
     use super::*;
 
     #[test]
     fn what_comes_and_goes_is_found_by_name_and_the_table_stays_small() {
-        let locks = user_agent(FencingToken::new(1));
-        let daemon =
-            Arc::new(Daemon::new(locks, &Options::default(), None, &Found::default(), None));
+        let daemon = Daemon::of_memory(None);
         let connected = daemon.enter(None, false, None);
         let mut client = lock(&connected.client);
         client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();

@@ -84,7 +84,7 @@ mod tests {
     };
 
     use bytes::BytesMut;
-    use navlock_core::{ClientId, FencingToken, Mode, host::RequestKind};
+    use navlock_core::{ClientId, Mode, host::RequestKind};
     use navlock_delegation::{OwnerMap, Released};
     use navlock_engine::RequestId;
     use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon};
@@ -92,21 +92,14 @@ mod tests {
 
     use super::{
         super::{
-            super::{
-                Options, delegations::Delegations, process::Process, session::Session,
-                shared_client::lock, state::Daemon, user_agent,
-            },
+            super::{process::Process, session::Session, shared_client::lock, state::Daemon},
             socket_key,
             sockets::Socket,
             times::Times,
         },
         *,
     };
-    use crate::{
-        Place,
-        client_files::{ClientFiles, Found},
-        clock,
-    };
+    use crate::{Place, client_files::ClientFiles, clock};
 
     const OWNER: usize = 0;
     const ASKER: usize = 1;
@@ -178,10 +171,7 @@ mod tests {
         let files = ClientFiles::of(&Place::at(directory.path().join("sock")));
         let own = files.register([1; 16]).unwrap();
         let map = Arc::new(OwnerMap::make(own.file()).unwrap());
-        let (options, locks) = (Options::default(), user_agent(FencingToken::new(1)));
-        let delegations = Some(Delegations::new(0));
-        let daemon =
-            Arc::new(Daemon::new(locks, &options, Some(files), &Found::default(), delegations));
+        let daemon = Daemon::of_memory(Some(files));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _in_it = runtime.enter();
         let kind = RequestKind::Wait(Mode::Exclusive);

@@ -94,14 +94,21 @@ fn a_client_that_has_waited_owns_the_name_when_it_takes_the_name_again() {
     assert!(other.retake(0).is_some());
 }
 
-#[test]
-fn an_if_available_request_for_a_held_name_is_refused_and_the_owner_tells_its_release() {
-    let host = Host::start();
+/// The owner of a name, another client that was refused it, and the lock, which the owner has released in its word and
+/// not by a message.
+fn released_in_its_word(host: &Host) -> (Client, Client, RequestId) {
     let (mut owner, mut other) = (host.owner(1), host.client(2));
     let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
     let asked = other.ask("db", TRY);
     assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
     assert_eq!(owner.release(0), Released::Tell);
+    (owner, other, held)
+}
+
+#[test]
+fn an_if_available_request_for_a_held_name_is_refused_and_the_owner_tells_its_release() {
+    let host = Host::start();
+    let (mut owner, mut other, held) = released_in_its_word(&host);
     owner.finish(held);
     assert!(owner.waits());
     other.take("db", TRY);
@@ -111,11 +118,7 @@ fn an_if_available_request_for_a_held_name_is_refused_and_the_owner_tells_its_re
 fn a_name_whose_word_is_free_is_granted_though_the_message_of_its_release_has_not_come() {
     for kind in [TRY, EXCLUSIVE, SHARED] {
         let host = Host::start();
-        let (mut owner, mut other) = (host.owner(1), host.client(2));
-        let (held, _) = owner.take_in(0, "db", EXCLUSIVE);
-        let asked = other.ask("db", TRY);
-        assert_eq!(other.raw.receive(), FromDaemon::Unavailable { request: asked });
-        assert_eq!(owner.release(0), Released::Tell);
+        let (mut owner, mut other, held) = released_in_its_word(&host);
         other.take("db", kind);
         owner.finish(held);
         assert!(owner.waits());
