@@ -40,7 +40,7 @@ fn broker() -> UserAgent {
             let mut options = Options::default();
             options.idle = Some(Duration::from_secs(10));
             // Not `run`, which ends when its socket's directory goes, as it does before the test.
-            daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
+            daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });
     });
     is_ready.recv_timeout(LONG).unwrap();

@@ -34,7 +34,7 @@ fn serve(listener: Listener) -> thread::JoinHandle<()> {
             let mut options = daemon::Options::default();
             options.idle = Some(Duration::from_secs(3));
             let listener = socket::AsyncListener::from_std(listener).unwrap();
-            daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
+            daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });
     })
 }

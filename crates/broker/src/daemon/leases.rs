@@ -22,7 +22,10 @@ use std::{
 
 use navlock_core::{UserAgent, host};
 use navlock_wire::{Agent, ClientKey};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::spawn_local,
+    time::{Instant, sleep},
+};
 
 use super::{client_record::ClientRecord, state::Daemon};
 use crate::client_files::{ClientFiles, Dead};
@@ -107,7 +110,7 @@ impl Daemon {
         for (those, notice) in [(certain, Duration::ZERO), (others, NOTICE)] {
             if !those.is_empty() {
                 let (user_agent, files) = (self.user_agent().clone(), files.clone());
-                tokio::spawn(end_leases(user_agent, files, those, notice, tries));
+                spawn_local(end_leases(user_agent, files, those, notice, tries));
             }
         }
     }
@@ -125,7 +128,7 @@ impl Daemon {
         }
         if !brokers.is_empty() {
             let grace = host::grace(self.user_agent()) + NOTICE;
-            tokio::spawn(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
+            spawn_local(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
         }
     }
 
@@ -155,7 +158,7 @@ impl Daemon {
         let Some(files) = self.files().filter(|files| files.has_leases(client)).cloned() else {
             return;
         };
-        tokio::spawn(async move {
+        spawn_local(async move {
             sleep(KEEP_NOTES).await;
             // A client on which the daemon has hung up may have come back.
             if files.is_dead(client) {

@@ -3,12 +3,10 @@
 
 use std::{
     mem,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     task::Waker,
     time::Instant,
 };
-
-use futures_util::task::AtomicWaker;
 
 use super::process::{END, Process};
 
@@ -16,7 +14,7 @@ use super::process::{END, Process};
 #[derive(Default)]
 pub(super) struct Leaving {
     state: Mutex<State>,
-    turns: AtomicWaker,
+    turns: OnceLock<Waker>,
 }
 
 #[derive(Default)]
@@ -62,16 +60,21 @@ impl Leaving {
         state.unwatched.extend(processes.iter().cloned());
         state.left.push(Left { processes, until: Instant::now() + END, act: Box::new(act) });
         drop(state);
-        self.turns.wake();
+        if let Some(turns) = self.turns.get() {
+            turns.wake_by_ref();
+        }
     }
 
-    /// Sets the task that takes the turns, which is woken when there are processes [to watch](Self::unwatched).
-    pub(super) fn register(&self, turns: &Waker) {
-        self.turns.register(turns);
+    /// Sets what ends the wait for the next turn, for when there is something [new](Self::is_left).
+    pub(super) fn begin(&self, turns: Waker) {
+        // A broker has one set of turns.
+        let _ = self.turns.set(turns);
     }
 
-    pub(super) fn has_unwatched(&self) -> bool {
-        !self.state().unwatched.is_empty()
+    /// Whether a turn has to be taken: there are processes [to watch](Self::unwatched), or nothing to wait for.
+    pub(super) fn is_left(&self) -> bool {
+        let state = self.state();
+        !state.unwatched.is_empty() || state.left.iter().any(|left| left.processes.is_empty())
     }
 
     /// The processes of whose ends the turns are not told yet.

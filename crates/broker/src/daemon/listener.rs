@@ -1,10 +1,12 @@
 //! Accepts connections, and serves each in a task of its own until it takes [turns](super::turns), if it is a client.
 
 use std::{
+    convert::Infallible,
     future::{Future, pending},
     io, mem,
     panic::resume_unwind,
     sync::Arc,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -14,7 +16,9 @@ use navlock_platform::{
     socket::{AsyncListener, AsyncStream},
 };
 use tokio::{
-    task::{JoinError, JoinSet},
+    runtime::Handle,
+    sync::oneshot,
+    task::JoinSet,
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
@@ -56,19 +60,53 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// # Cancel safety
 ///
 /// Dropping the future ends all sessions, as if their clients had died.
-pub async fn serve(listener: &AsyncListener, user_agent: UserAgent, options: Options) {
-    let found = Found::default();
-    let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
-    let ends = EndsSessions(Arc::new(Turns::new(daemon)));
-    serve_in(&ends.0, listener, found, &options).await;
+pub async fn serve(listener: AsyncListener, user_agent: UserAgent, options: Options) {
+    let (end, ended) = oneshot::channel::<Infallible>();
+    let (done, is_done) = oneshot::channel::<Infallible>();
+    let runtime = Handle::current();
+    let started = thread::Builder::new().name("navlock-turns".to_owned()).spawn(move || {
+        let _in_it = runtime.enter();
+        let found = Found::default();
+        let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
+        let turns = Turns::new(daemon).map(Arc::new)?;
+        turns.take_beside(async {
+            tokio::select! {
+                () = serve_in(&turns, &listener, found, &options) => {}
+                _ = ended => {}
+            }
+        });
+        turns.end();
+        drop(done);
+        Ok(())
+    });
+    match started {
+        Ok(thread) => {
+            let _thread = Thread { end: Some(end), thread: Some(thread) };
+            // Nothing is sent.
+            _ = is_done.await;
+        }
+        Err(error) => cannot_serve(&error),
+    }
 }
 
-/// Ends all sessions when this is dropped.
-struct EndsSessions(Arc<Turns>);
+fn cannot_serve(error: &io::Error) {
+    tracing::error!(target: LOGS, "the broker ends: it cannot serve: {error}");
+}
 
-impl Drop for EndsSessions {
+/// The thread of a broker. Dropping this ends all sessions, and returns when they have ended.
+struct Thread {
+    end: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Drop for Thread {
     fn drop(&mut self) {
-        self.0.end();
+        drop(self.end.take());
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(Err(error))) => cannot_serve(&error),
+            Some(Err(panic)) if !thread::panicking() => resume_unwind(panic),
+            _ => {}
+        }
     }
 }
 
@@ -91,28 +129,13 @@ pub(super) async fn serve_in(
     let mut unswept = true;
     let recovered = daemon.recover(found, options.recovery_time);
     let mut watching = JoinSet::new();
-    watching.spawn(Arc::clone(daemon).watch_deadlocks());
-    watching.spawn(Arc::clone(daemon).watch_waits());
+    watching.spawn_local(Arc::clone(daemon).watch_deadlocks());
+    watching.spawn_local(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
-    if let Err(error) = turns.begin() {
-        tracing::error!(target: LOGS, "the broker ends: it cannot serve: {error}");
-        return;
-    }
-    // FAST: a task of its own, because whatever is awaited below is polled whenever this task is woken.
-    let mut taking_turns = JoinSet::new();
-    let theirs = Arc::clone(turns);
-    taking_turns.spawn(async move { theirs.run().await });
     let mut recovering = true;
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
-            Some(ended) = taking_turns.join_next() => {
-                if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
-                    resume_unwind(panic);
-                }
-                // Otherwise the runtime ends.
-                return;
-            }
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
                 if !is_same_user(&stream) {
                     // A stranger's connection is closed without an answer.
@@ -122,11 +145,11 @@ pub(super) async fn serve_in(
                 let (turns, handshake_timeout) = (Arc::clone(turns), options.limits.handshake);
                 let taken = connections.len() + turns.len() + 2 * daemon.orphans();
                 if taken + descriptor::counted() < most {
-                    connections.spawn(connection(stream, turns, handshake_timeout));
+                    connections.spawn_local(connection(stream, turns, handshake_timeout));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.turned_away();
-                    turned_away.spawn(turn_away(stream, turns, handshake_timeout, most));
+                    turned_away.spawn_local(turn_away(stream, turns, handshake_timeout, most));
                 }
             }
             Some(_) = turned_away.join_next() => {}

@@ -7,7 +7,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -20,16 +20,16 @@ use navlock_core::{
 use navlock_wire::{LookEvent, Moment};
 use tokio::{
     runtime::Handle,
-    sync::{Notify, OnceCell},
+    sync::Notify,
     time::{Instant, sleep_until},
 };
 
 use super::{
     counts::Counts,
     inbox::{Batch, Inbox, Note},
-    look_thread::Thread,
+    runtime_thread::RuntimeThread,
 };
-use crate::clock;
+use crate::{clock, lower_thread_priority};
 
 /// How long events are gathered before they are sent, in nanoseconds. To send each event alone would cost as
 /// much as the lock of which it tells. A person would not notice a longer time. But then a looker would have
@@ -52,7 +52,7 @@ pub(super) struct Lookers {
     journal: Mutex<(Journal<Moment>, Batch)>,
     /// The thread that sends to lookers, once there is one. `None` inside if no thread could be
     /// had.
-    thread: OnceCell<Option<Thread>>,
+    thread: OnceLock<Option<RuntimeThread>>,
     /// When the daemon last looked for what owners have done.
     looked: Mutex<Option<Instant>>,
     /// Notified when a client has said that a request was made inside a lock.
@@ -79,7 +79,7 @@ impl Default for Lookers {
             begun: AtomicU64::new(0),
             inbox: Mutex::default(),
             journal: Mutex::default(),
-            thread: OnceCell::new(),
+            thread: OnceLock::new(),
             looked: Mutex::default(),
             nested: Notify::new(),
             waits: Notify::new(),
@@ -97,8 +97,10 @@ impl Lookers {
 
     /// The runtime that sends to lookers. It is on a thread of its own, or it is the daemon's
     /// runtime if no thread can be had.
-    pub(super) async fn runtime(&self) -> Handle {
-        let thread = self.thread.get_or_init(|| async { Thread::start().await.ok() }).await;
+    pub(super) fn runtime(&self) -> Handle {
+        let thread = self
+            .thread
+            .get_or_init(|| RuntimeThread::start("navlock-telling", lower_thread_priority).ok());
         thread.as_ref().map_or_else(Handle::current, |thread| thread.handle().clone())
     }
 
@@ -350,7 +352,7 @@ mod tests {
     #[tokio::test]
     async fn ending_a_look_does_not_wait_for_the_journal() {
         let lookers = Arc::new(Lookers::default());
-        lookers.runtime().await;
+        lookers.runtime();
         let looker = lookers.add(LookOptions::default());
         let journal = lookers.journal.lock();
         let (ended, has_ended) = std::sync::mpsc::channel();

@@ -66,7 +66,7 @@ impl Looking {
         let mut telling = JoinSet::new();
         let (teller, follow) = (Arc::clone(&looker), !self.options.once);
         let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
-        telling.spawn_on(tell, &self.daemon.lookers().runtime().await);
+        telling.spawn_on(tell, &self.daemon.lookers().runtime());
         let (mut check, mut ask) = (Instant::now() + CHECK_INTERVAL, Instant::now() + ASK);
         // When the next picture has to be made, whether the last picture was sent, and whether the locks of
         // other machines have to be asked for first.

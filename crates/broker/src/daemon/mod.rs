@@ -24,7 +24,6 @@ mod leaving;
 mod listener;
 mod listening;
 mod log;
-mod look_thread;
 mod lookers;
 mod looking;
 mod map;
@@ -43,6 +42,7 @@ mod process;
 mod reclaim;
 mod recovery;
 mod requests;
+mod runtime_thread;
 mod self_report;
 mod session;
 mod session_ends;
@@ -75,6 +75,7 @@ use self::{
     listener::serve_in,
     listening::{Listening, listen, take_over},
     place_guard::PlaceGuard,
+    runtime_thread::RuntimeThread,
     state::Daemon,
     tokens::Tokens,
     turns::Turns,
@@ -113,14 +114,9 @@ pub fn run(
 ) -> Result<(), DaemonError> {
     place.prepare()?;
     let failed = io_error(place);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()
-        .map_err(failed)?;
-    let in_it = runtime.enter();
+    let runtime = RuntimeThread::start("navlock-io", || ()).map_err(failed)?;
+    let _in_it = runtime.handle().enter();
     let mut place_guard = PlaceGuard::take(place, options.state.as_deref())?;
-    drop(in_it);
     let files = ClientFiles::of(place);
     // This comes before the files of the dead are removed.
     let last = maps::last_token(&files);
@@ -137,9 +133,9 @@ pub fn run(
     let delegations = Delegations::new(tokens.epoch());
     let daemon = Daemon::new(user_agent, options, Some(files), &found, Some(delegations));
     let daemon = Arc::new(daemon);
-    let turns = Arc::new(Turns::new(Arc::clone(&daemon)));
+    let turns = Arc::new(Turns::new(Arc::clone(&daemon)).map_err(failed)?);
     let dies_of_panics = DiesOfPanics;
-    let ended = runtime.block_on(async {
+    let ended = turns.take_beside(async {
         let listening = listen_at(place, options, &mut place_guard)?;
         ready();
         // FAST: this comes after `ready`, so that a client that waits for the daemon does not wait
@@ -171,7 +167,6 @@ pub fn run(
     // This drops the user agent, which then gives up its own leases. If we are killed before that, the next
     // daemon finds the notes.
     drop(daemon);
-    drop(runtime);
     if let Some(notes) = notes {
         notes.remove();
     }

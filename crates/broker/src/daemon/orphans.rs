@@ -9,10 +9,11 @@
 //! [map](super::maps) tells which locks it holds.
 
 use std::{
+    convert::Infallible,
     fs::File,
     future::poll_fn,
     io,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, mpsc},
     task::Poll,
     thread,
 };
@@ -21,7 +22,7 @@ use navlock_core::{ResourceName, look::ClientState};
 use navlock_engine::RequestId;
 use navlock_wire::ClientKey;
 use tokio::{
-    runtime::Handle,
+    task::spawn_local,
     time::{Duration, Instant, sleep},
 };
 
@@ -140,7 +141,7 @@ impl Daemon {
         let mut clients = self.clients();
         let number = clients.number();
         let heard = listen(Arc::downgrade(self), number, Arc::downgrade(&client));
-        let listening = tokio::spawn(heard).abort_handle();
+        let listening = spawn_local(heard).abort_handle();
         let watch = match inherited {
             Some(inherited) => self.watch(number, inherited, inheritors.clone()),
             None => Watch::ToStart,
@@ -166,18 +167,23 @@ impl Daemon {
         inherited: Inherited,
         inheritors: Vec<Process>,
     ) -> Watch {
-        let (daemon, runtime) = (Arc::downgrade(self), Handle::current());
+        let daemon = Arc::downgrade(self);
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| {
                 inheritors.iter().for_each(Process::wait_if_ending);
-                // The end takes place between two turns. The file stays until then, because a turn before may try it.
-                let end = async move {
-                    if let Some(daemon) = daemon.upgrade() {
+                // It ends with the next turn. The file stays until then, because a turn before may try it.
+                let (ends, has_ended) = mpsc::channel::<Infallible>();
+                let orphans = Weak::clone(&daemon);
+                let end = move || {
+                    if let Some(daemon) = orphans.upgrade() {
                         daemon.end_orphan(number);
                     }
+                    drop(ends);
                 };
-                // If it is cancelled, the daemon has ended.
-                let _ = runtime.block_on(runtime.spawn(end));
+                if let Some(daemon) = daemon.upgrade() {
+                    daemon.leaving().when_ended(Vec::new(), end);
+                }
+                let Err(mpsc::RecvError) = has_ended.recv();
             });
         });
         if waiting.is_ok() { Watch::Thread } else { Watch::ToStart }

@@ -12,7 +12,7 @@ use std::{
 
 use navlock_core::{ClientId, UserAgent};
 use navlock_wire::ClientKey;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{sync::Notify, task::spawn_local, time::Instant};
 
 use super::{
     client_record::ClientRecord,
@@ -220,7 +220,7 @@ impl Daemon {
         let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
         let daemon = Arc::clone(self);
         // FAST: this comes after the waiters for the client's locks have been told.
-        tokio::spawn(async move {
+        spawn_local(async move {
             if leaves_file {
                 _ = files.give_up(key);
             }

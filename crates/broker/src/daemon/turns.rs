@@ -5,7 +5,7 @@
 //! was written to any other socket before can be read as well. So the order of the broker is that of sending,
 //! and a turn has these steps:
 //!
-//! 1. [Wait](Turns::run) until some connection has something, a process has ended, a request has an outcome, or
+//! 1. [Wait](State::wait) until some connection has something, a process has ended, a request has an outcome, or
 //!    messages are left from the last turn.
 //! 2. [Read](State::read): take the time, ask which connections have something, and read all of them. Nothing
 //!    is acted on yet. Whatever was sent before that time is read now.
@@ -14,11 +14,16 @@
 //!    which see all of that. Later messages are left for the next turn.
 //! 4. [Answer](State::answer): tell the clients what that has led to.
 //!
+//! Mostly one client alone says something. Then the second question to the system is spared: if the wait has found
+//! [one connection alone](State::has_one), everything that was sent before its first message was read before, and
+//! that message is acted on.
+//!
 //! # Invariants
 //!
 //! - A message's time is not after its reading, nor before that of an earlier message of its connection: see
 //!   [`times`].
-//! - Nothing in a turn waits. What waits is a task beside it, which leaves word for the next turn.
+//! - Nothing in a turn waits. What waits goes on [between two turns](Turns::take_beside), on the same thread, and
+//!   leaves word for the next one. So no two things happen to the locks at the same time.
 //! - Whoever loses a lock is told before whoever has taken it.
 
 mod connection;
@@ -31,11 +36,14 @@ mod wanted;
 
 use std::{
     collections::VecDeque,
-    future::poll_fn,
-    mem,
+    io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    task::{Context, Poll, Wake, Waker},
 };
 
 use bytes::BytesMut;
@@ -43,7 +51,7 @@ use navlock_core::host::RequestKind;
 use navlock_platform::{clock::ahead, readiness::Readiness, socket::AsyncStream};
 use navlock_wire::{Moment, ToDaemon};
 use slab::Slab;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::LocalSet};
 
 use self::{
     connection::{Connection, Read},
@@ -62,29 +70,27 @@ use crate::{LOGS, clock};
 /// How much is read at once.
 const READ_SIZE: usize = 16 << 10;
 
-/// After how many turns other tasks have theirs.
-const TURNS: usize = 4;
-
 /// After how many messages clients are told what there is, even if the turn has more.
 const ANSWER_AFTER: usize = 64;
 
 /// The sessions of a broker, and their turns.
 pub(super) struct Turns {
     daemon: Arc<Daemon>,
-    /// `None` as long as the broker does not serve.
+    /// `None` once all sessions have ended.
     state: Mutex<Option<State>>,
     /// Those who wait for the end of the next turn.
     late: Mutex<Vec<oneshot::Sender<()>>>,
-    wanted: Arc<Wanted>,
+    /// Ends the wait for the next turn.
+    waker: Waker,
 }
 
 struct State<S: Sockets = Readiness> {
     daemon: Arc<Daemon>,
     readiness: S,
     connections: Slab<Connection<S::Socket>>,
-    /// The connections that have more than was read, and those that have joined.
+    /// The connections that have something, or may have, or have joined.
     unread: Vec<usize>,
-    /// The answer of the system, whose memory is kept.
+    /// Memory that is kept.
     ready: Vec<usize>,
     /// What was read and not acted on.
     frames: Vec<Frame>,
@@ -92,16 +98,42 @@ struct State<S: Sockets = Readiness> {
     ended: Vec<(usize, End)>,
     /// The sessions with questions that are answered when all else is done.
     asking: VecDeque<usize>,
-    /// The time of this turn.
+    /// When the system was asked the last time. What was sent before that was read.
     now: Moment,
+    /// Whether the wait has found one connection alone, and everything that was sent before the first message that is
+    /// read there was acted on.
+    ///
+    /// The system keeps a list of what has something new, in the order of writing, and the wait takes all of it at
+    /// once. What was written before that message, and is not in the list, was read before. Only what was written
+    /// between the last look at the list and the reading can stand in the list although it was read. That does no
+    /// harm as long as only one connection was read since: two of those, of which the system finds the one empty
+    /// and the other one not, could have been written to in between in this order.
+    has_one: bool,
+    /// How many connections were read since the last look at the list of the system.
+    read_since: usize,
     /// For reading.
-    buffer: Vec<u8>,
+    buffer: Box<[u8]>,
     wanted: Arc<Wanted>,
 }
 
+/// Wakes what goes on between two turns.
+struct Beside {
+    is_woken: AtomicBool,
+    turns: Waker,
+}
+
 impl Turns {
-    pub(super) fn new(daemon: Arc<Daemon>) -> Self {
-        Self { daemon, state: Mutex::default(), late: Mutex::default(), wanted: Arc::default() }
+    /// To be made on the thread that takes the turns.
+    ///
+    /// # Errors
+    ///
+    /// If there are no descriptors left.
+    pub(super) fn new(daemon: Arc<Daemon>) -> io::Result<Self> {
+        let readiness = Readiness::new()?;
+        let waker = readiness.waker();
+        daemon.leaving().begin(waker.clone());
+        let state = State::new(Arc::clone(&daemon), Wanted::new(waker.clone()), readiness);
+        Ok(Self { daemon, state: Mutex::new(Some(state)), late: Mutex::default(), waker })
     }
 
     /// The state that all sessions share.
@@ -114,38 +146,40 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to serve. Sessions can join from here on.
-    ///
-    /// # Errors
-    ///
-    /// If there are no descriptors left.
-    pub(super) fn begin(&self) -> std::io::Result<()> {
-        let readiness = Readiness::new()?;
-        let state = State::new(Arc::clone(&self.daemon), Arc::clone(&self.wanted), readiness);
-        *self.state() = Some(state);
-        Ok(())
-    }
-
-    /// Takes turns, until all sessions end.
-    pub(super) async fn run(&self) {
-        poll_fn(|context| {
-            let mut state = self.state();
-            let Some(state) = &mut *state else { return Poll::Ready(()) };
-            for _ in 0..TURNS {
-                if !state.is_due(context) && self.late().is_empty() {
-                    return Poll::Pending;
-                }
-                let late = mem::take(&mut *self.late());
-                state.turn();
-                for done in late {
-                    // Whoever has waited may have gone.
-                    _ = done.send(());
+    /// Takes turns on this thread until this future is done, which goes on between them. To be called in a runtime of
+    /// tokio, which another thread runs; tasks of this thread go on between the turns as well.
+    pub(super) fn take_beside<T>(&self, beside: impl Future<Output = T>) -> T {
+        let tasks = LocalSet::new();
+        let _in_it = tasks.enter();
+        let mut beside = pin!(tasks.run_until(beside));
+        let is_woken = AtomicBool::new(true);
+        let woken = Arc::new(Beside { is_woken, turns: self.waker.clone() });
+        let waker = Arc::clone(&woken).into();
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if woken.is_woken.swap(false, SeqCst) {
+                if let Poll::Ready(done) = beside.as_mut().poll(&mut context) {
+                    return done;
                 }
             }
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+            self.take_one(|| woken.is_woken.load(SeqCst));
+        }
+    }
+
+    /// Waits for the next turn and takes it, unless something else is due.
+    fn take_one(&self, is_due: impl Fn() -> bool) {
+        let mut state = self.state();
+        let Some(state) = &mut *state else { return };
+        state.wait(|| is_due() || !self.late().is_empty());
+        let late = mem::take(&mut *self.late());
+        if late.is_empty() && !state.is_left() {
+            return;
+        }
+        state.turn();
+        for done in late {
+            // Whoever has waited may have gone.
+            _ = done.send(());
+        }
     }
 
     /// Ends all sessions, as if their clients had died.
@@ -171,7 +205,7 @@ impl Turns {
         process: Option<Process>,
         stream: AsyncStream,
         heard: BytesMut,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let mut state = self.state();
         // A broker that does not serve any more ends its sessions.
         let Some(state) = &mut *state else { return Ok(()) };
@@ -183,7 +217,7 @@ impl Turns {
     pub(super) async fn catch_up(&self) {
         let (done, is_done) = oneshot::channel();
         self.late().push(done);
-        self.wanted.wake();
+        self.waker.wake_by_ref();
         // If no more turns come, the daemon ends, and with it whoever waits here.
         _ = is_done.await;
     }
@@ -201,7 +235,7 @@ impl State {
         process: Option<Process>,
         stream: AsyncStream,
         heard: BytesMut,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let key = self.connections.vacant_key();
         let stream = self.readiness.join(stream, socket_key(key))?;
         if let Some(process) = &process {
@@ -211,17 +245,10 @@ impl State {
         self.enter(session, process, (stream, heard), times);
         Ok(())
     }
-
-    /// Whether there is anything to do. If not, the task of the turns is woken when there is.
-    fn is_due(&mut self, context: &mut Context<'_>) -> bool {
-        self.wanted.register(context.waker());
-        self.daemon.leaving().register(context.waker());
-        self.readiness.poll_changed(context).is_ready() || self.is_left()
-    }
 }
 
 impl<S: Sockets> State<S> {
-    fn new(daemon: Arc<Daemon>, wanted: Arc<Wanted>, readiness: S) -> Self {
+    fn new(daemon: Arc<Daemon>, wanted: Wanted, readiness: S) -> Self {
         Self {
             daemon,
             readiness,
@@ -232,8 +259,10 @@ impl<S: Sockets> State<S> {
             ended: Vec::new(),
             asking: VecDeque::new(),
             now: clock::now(),
-            buffer: Vec::with_capacity(READ_SIZE),
-            wanted,
+            has_one: false,
+            read_since: 0,
+            buffer: vec![0; READ_SIZE].into(),
+            wanted: Arc::new(wanted),
         }
     }
 
@@ -252,40 +281,64 @@ impl<S: Sockets> State<S> {
         self.wanted.want(key);
     }
 
+    /// Waits until there is something to do, or `is_due` says that there is something else. Whoever makes that so later
+    /// ends the wait.
+    fn wait(&mut self, is_due: impl Fn() -> bool) {
+        if self.is_left() {
+            return;
+        }
+        let Self { readiness, unread, daemon, wanted, .. } = self;
+        let is_due = || is_due() || !wanted.is_empty() || daemon.leaving().is_left();
+        let finds_one = readiness.wait(unread, is_due);
+        self.has_one = finds_one && self.read_since <= 1;
+    }
+
     /// Whether there is something to do that nothing more has to come for.
     fn is_left(&self) -> bool {
         !self.frames.is_empty()
             || !self.unread.is_empty()
             || !self.asking.is_empty()
             || !self.wanted.is_empty()
-            || self.daemon.leaving().has_unwatched()
+            || self.daemon.leaving().is_left()
     }
 
     /// One turn.
     fn turn(&mut self) {
-        self.wanted.set_in_turn(true);
         self.read();
         self.act();
         self.answer();
         for process in self.daemon.leaving().unwatched() {
             self.readiness.await_end(&process, left_key(&process));
         }
-        self.wanted.set_in_turn(false);
     }
 
-    /// Reads what was sent before this moment, and perhaps some of what was sent since.
+    /// Reads what was sent before a moment, and perhaps some of what was sent since.
     fn read(&mut self) {
-        self.now = clock::now();
-        let mut ready = mem::take(&mut self.ready);
-        ready.append(&mut self.unread);
-        self.readiness.ask(&mut ready);
+        if self.has_one {
+            self.read_since = 0;
+            self.read_ready(0);
+            // More may have been sent before an end, and before what comes in many pieces.
+            self.has_one = self.ended.is_empty() && self.unread.is_empty();
+        }
+        if !self.has_one {
+            self.now = clock::now();
+            self.readiness.ask(&mut self.unread);
+            self.read_since = 0;
+            self.read_ready(self.now);
+        }
+    }
+
+    /// Reads the connections that have something. What counts as sent before `known` was.
+    fn read_ready(&mut self, known: Moment) {
+        let mut ready = mem::replace(&mut self.unread, mem::take(&mut self.ready));
+        self.read_since += ready.len();
         for ready in ready.drain(..) {
             let (key, is_process) = (ready / 2, ready % 2 == 1);
             let Some(connection) = self.connections.get_mut(key) else { continue };
             if is_process {
                 connection.die();
             }
-            match connection.read(key, self.now, &mut self.buffer, &mut self.frames) {
+            match connection.read(key, known, &mut self.buffer, &mut self.frames) {
                 Read::All => {}
                 Read::More => self.unread.push(socket_key(key)),
                 Read::End(end) => self.ended.push((key, end)),
@@ -316,8 +369,12 @@ impl<S: Sockets> State<S> {
             }
             self.finish(key, end);
         }
-        self.frames.sort_by_key(|frame| frame.at);
-        let due = self.frames.partition_point(|frame| frame.at <= self.now);
+        let due = if mem::take(&mut self.has_one) {
+            self.frames.len().min(1)
+        } else {
+            self.frames.sort_by_key(|frame| frame.at);
+            self.frames.partition_point(|frame| frame.at <= self.now)
+        };
         let later = self.frames.split_off(due);
         let due = mem::replace(&mut self.frames, later);
         for (count, frame) in due.into_iter().enumerate() {
@@ -385,6 +442,13 @@ impl<S: Sockets> State<S> {
             connection.end(daemon, end);
             Ok(())
         });
+    }
+}
+
+impl Wake for Beside {
+    fn wake(self: Arc<Self>) {
+        self.is_woken.store(true, SeqCst);
+        self.turns.wake_by_ref();
     }
 }
 

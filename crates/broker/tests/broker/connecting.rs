@@ -76,7 +76,7 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
             let mut options = daemon::Options::default();
             options.idle = Some(Duration::from_secs(3));
             let listener = AsyncListener::from_std(listener).unwrap();
-            daemon::serve(&listener, daemon::user_agent(FencingToken::new(1)), options).await;
+            daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options).await;
         });
     });
     let options = ConnectOptions::default().place(place).program("/nonexistent");

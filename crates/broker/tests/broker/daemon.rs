@@ -64,7 +64,7 @@ impl Daemon {
                 ready.send(()).unwrap();
                 let user_agent = daemon::user_agent(FencingToken::new(1));
                 tokio::select! {
-                    () = daemon::serve(&listener, user_agent, options) => {}
+                    () = daemon::serve(listener, user_agent, options) => {}
                     _ = stopped => {}
                 }
             });

@@ -67,9 +67,10 @@ fn who_is_robbed_before_it_was_told_of_its_grant_is_told_that_it_was_stolen_from
     let mut waiter = Raw::connect(&daemon.place(), &introduction(2));
     waiter.say(&[ask(0, "db", wait), ToDaemon::Status { query: 0 }]);
     waiter.receive_until(|message| matches!(message, FromDaemon::Status { .. }).then_some(()));
-    // In one piece, so that the daemon acts on both in one turn.
+    // In one piece, behind a message that may have a turn of its own, so that the daemon acts on both in one turn.
     let request = RequestId::from_parts(0, 0);
-    holder.say(&[ToDaemon::Finish { request }, ask(1, "db", RequestKind::Steal)]);
+    let first = ToDaemon::Status { query: 0 };
+    holder.say(&[first, ToDaemon::Finish { request }, ask(1, "db", RequestKind::Steal)]);
     holder.receive_until(is_granted);
     let told = waiter.receive();
     let failure = Failure::Lost(Lost::Stolen);

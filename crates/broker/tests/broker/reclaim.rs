@@ -275,7 +275,9 @@ fn a_term_is_said_before_a_grant_and_whenever_it_is_another() {
         assert_eq!(term(&raw.receive()), ends + more * LONG);
     }
     // Another agent with the same number, which has not been told its term yet.
-    raw.say(&[ToDaemon::CloseAgent { agent: 0 }, open(), request(1)]);
+    raw.say(&[ToDaemon::CloseAgent { agent: 0 }]);
+    assert!(matches!(raw.receive(), FromDaemon::Lost { .. }));
+    raw.say(&[open(), request(1)]);
     assert_eq!(term(&raw.receive()), ends + 2 * LONG);
     assert!(matches!(raw.receive(), FromDaemon::Granted { .. }));
 }

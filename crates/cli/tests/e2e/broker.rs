@@ -121,7 +121,7 @@ fn a_command_that_starts_a_broker_finds_one_that_is_still_starting() {
     runtime.spawn(async move {
         let listener = tokio::net::UnixListener::bind(socket).unwrap();
         let user_agent = daemon::user_agent(FencingToken::new(1));
-        daemon::serve(&listener, user_agent, daemon::Options::default()).await;
+        daemon::serve(listener, user_agent, daemon::Options::default()).await;
     });
     let output = finish(child);
     assert!(output.status.success(), "{output:?}");

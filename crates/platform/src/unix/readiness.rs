@@ -1,30 +1,45 @@
 //! Which of many connections and processes have something to say, by one question for all of them.
 
 use std::{
-    io,
+    io::{self, IoSliceMut},
+    iter::repeat_n,
     os::fd::{AsRawFd, RawFd},
-    sync::Arc,
-    task::{Context, Poll},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    task::{Wake, Waker},
     time::Duration,
 };
 
-use mio::{Events, Interest, Token, unix::SourceFd};
-use rustix::net::Shutdown;
-use tokio::io::unix::AsyncFd;
+use mio::{Events, Interest, Poll, Token, unix::SourceFd};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg};
 
-use crate::socket::{AsyncStream, Stream, read_into_spare, send};
+use crate::socket::{AsyncStream, Stream, send};
 
 /// How many answers one question gets at most. If there are as many, there may be more.
 const MOST: usize = 1024;
 
+/// The key of the waker, which is no member's.
+const WAKER: Token = Token(usize::MAX);
+
 /// A set of connections and processes, each with a key.
 ///
-/// What has something new since the last question is told once: new bytes or the end of a connection, room for
-/// more bytes if that is [waited for](Self::await_room), the end of a process.
+/// What has something new since the last question is told once: new bytes, room for more bytes if that is
+/// [waited for](Self::await_room), the end of a process. The end of a connection is told by a second time in the same
+/// answer: to read once may find all that was sent before the end, and the next read then finds the end.
 #[derive(Debug)]
 pub struct Readiness {
-    poll: AsyncFd<mio::Poll>,
+    poll: Poll,
     events: Events,
+    waker: Arc<Waking>,
+}
+
+#[derive(Debug)]
+struct Waking {
+    waker: mio::Waker,
+    /// Whether somebody [waits](Readiness::wait), and nobody has woken them.
+    is_waiting: AtomicBool,
 }
 
 /// A connection that is part of a [`Readiness`]. Reading and writing never waits.
@@ -32,18 +47,21 @@ pub struct Readiness {
 pub struct Member(Stream);
 
 impl Readiness {
-    /// An empty set. To be made in a runtime of tokio.
+    /// An empty set.
     ///
     /// # Errors
     ///
     /// If there are no descriptors left.
-    #[allow(
-        deprecated,
-        reason = "the new way is unsafe because a type may change its descriptor; this one does not"
-    )]
     pub fn new() -> io::Result<Self> {
-        let poll = AsyncFd::with_interest(mio::Poll::new()?, tokio::io::Interest::READABLE)?;
-        Ok(Self { poll, events: Events::with_capacity(MOST) })
+        let poll = Poll::new()?;
+        let waker = mio::Waker::new(poll.registry(), WAKER)?;
+        let waker = Arc::new(Waking { waker, is_waiting: AtomicBool::new(false) });
+        Ok(Self { poll, events: Events::with_capacity(MOST), waker })
+    }
+
+    /// Ends a [wait](Self::wait), the one that goes on or the next one.
+    pub fn waker(&self) -> Waker {
+        Arc::clone(&self.waker).into()
     }
 
     /// Takes a connection in. If it has something already, that is told.
@@ -67,7 +85,7 @@ impl Readiness {
     }
 
     fn add(&self, descriptor: RawFd, key: usize) -> io::Result<()> {
-        let registry = self.poll.get_ref().registry();
+        let registry = self.poll.registry();
         registry.register(&mut SourceFd(&descriptor), Token(key), Interest::READABLE)
     }
 
@@ -76,7 +94,7 @@ impl Readiness {
         let room = awaits.then_some(Interest::WRITABLE);
         let interest = room.map_or(Interest::READABLE, |room| Interest::READABLE | room);
         let descriptor = member.0.as_raw_fd();
-        let registry = self.poll.get_ref().registry();
+        let registry = self.poll.registry();
         // It was registered before, and that needed more memory.
         let _ = registry.reregister(&mut SourceFd(&descriptor), Token(key), interest);
     }
@@ -93,47 +111,81 @@ impl Readiness {
 
     fn remove(&self, descriptor: RawFd) {
         // It is registered: otherwise there is nothing to remove.
-        let _ = self.poll.get_ref().registry().deregister(&mut SourceFd(&descriptor));
+        let _ = self.poll.registry().deregister(&mut SourceFd(&descriptor));
     }
 
     /// Adds the keys of all that have something. Does not wait.
     ///
-    /// If something was written to one connection after something was written to another one, and this finds
-    /// the former, then it also finds the latter.
+    /// If something was written to one connection after something was written to another one, and was there before
+    /// this began, this finds both.
     pub fn ask(&mut self, keys: &mut Vec<usize>) {
         loop {
-            let poll = self.poll.get_mut();
             // Without a wait nothing but an interruption by a signal fails.
-            if poll.poll(&mut self.events, Some(Duration::ZERO)).is_err() {
+            if self.poll.poll(&mut self.events, Some(Duration::ZERO)).is_err() {
                 continue;
             }
-            keys.extend(self.events.iter().map(|event| event.token().0));
+            self.found(keys);
             if self.events.iter().count() < MOST {
                 return;
             }
         }
     }
 
-    /// Ready when there may be something to [ask](Self::ask) for.
-    pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut has_changed = Poll::Pending;
-        // A runtime that is about to end tells nothing any more.
-        while let Poll::Ready(Ok(mut changed)) = self.poll.poll_read_ready(context) {
-            changed.clear_ready();
-            has_changed = Poll::Ready(());
+    /// Waits until some have something, and adds their keys. Does not wait if `is_due` says that there is
+    /// something else to do; whoever makes that so later [wakes](Self::waker) this.
+    ///
+    /// Returns whether exactly one connection was found, and there was something to read from it in the moment in which
+    /// the system looked.
+    pub fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
+        self.waker.is_waiting.store(true, SeqCst);
+        // A signal may interrupt the wait. Whoever waits looks again.
+        let has_found = !is_due() && self.poll.poll(&mut self.events, None).is_ok();
+        self.waker.is_waiting.store(false, SeqCst);
+        if !has_found {
+            return false;
         }
-        has_changed
+        self.found(keys);
+        let mut found = self.events.iter();
+        let is_readable = found.next().is_some_and(|one| one.is_readable() && one.token() != WAKER);
+        cfg!(target_os = "linux") && is_readable && found.next().is_none()
+    }
+
+    fn found(&self, keys: &mut Vec<usize>) {
+        for event in self.events.iter().filter(|event| event.token() != WAKER) {
+            let times = if event.is_read_closed() { 2 } else { 1 };
+            keys.extend(repeat_n(event.token().0, times));
+        }
+    }
+}
+
+impl Wake for Waking {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // FAST: nobody who is awake is woken, and nobody is woken twice.
+        if self.is_waiting.load(SeqCst) && self.is_waiting.swap(false, SeqCst) {
+            // What can fail here is full only when it was told already.
+            let _ = self.waker.wake();
+        }
     }
 }
 
 impl Member {
-    /// Reads what there is into memory of `into` that was not written to yet; 0 at the end.
+    /// Reads what there is; nothing at the end. Returns how much it was, and whether that was all that there is.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` if there is nothing. Others as of read(2).
-    pub fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        read_into_spare(&self.0, into)
+    /// `WouldBlock` if there is nothing. Others as of recvmsg(2).
+    pub fn read(&self, into: &mut [u8]) -> io::Result<(usize, bool)> {
+        let room = into.len();
+        // Nobody sends us descriptors. If somebody does, the system closes them, and the read ends there.
+        let mut none = RecvAncillaryBuffer::default();
+        let read =
+            recvmsg(&self.0, &mut [IoSliceMut::new(into)], &mut none, RecvFlags::CMSG_CLOEXEC)?;
+        let is_all = read.bytes < room && !read.flags.contains(ReturnFlags::CTRUNC);
+        Ok((read.bytes, is_all))
     }
 
     /// Writes as much as there is room for.

@@ -5,7 +5,8 @@ use std::{
     collections::HashMap,
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    task::{Context, Wake, Waker},
+    thread::{self, Thread},
 };
 
 use crate::{
@@ -14,9 +15,14 @@ use crate::{
     windows::system::{Awaited, is_signalled},
 };
 
-/// A set of connections and processes, each with a key.
-#[derive(Debug, Default)]
-pub struct Readiness(Mutex<HashMap<usize, Watched>>);
+/// A set of connections and processes, each with a key. A member is told to the thread that has made the set.
+#[derive(Debug)]
+pub struct Readiness {
+    watched: Mutex<HashMap<usize, Watched>>,
+    waker: Waker,
+}
+
+struct Unparks(Thread);
 
 /// A connection that is part of a [`Readiness`]. Reading and writing never waits.
 #[derive(Debug)]
@@ -34,11 +40,16 @@ impl Readiness {
     ///
     /// None here.
     pub fn new() -> io::Result<Self> {
-        Ok(Self::default())
+        Ok(Self { watched: Mutex::default(), waker: Arc::new(Unparks(thread::current())).into() })
+    }
+
+    /// Ends a [wait](Self::wait), the one that goes on or the next one.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
     }
 
     fn watched(&self) -> MutexGuard<'_, HashMap<usize, Watched>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a connection in.
@@ -100,11 +111,28 @@ impl Readiness {
         keys.extend(found);
     }
 
-    /// Ready when there may be something to [ask](Self::ask) for.
-    pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let watched = self.watched();
-        let is_ready = watched.values().fold(false, |is_ready, one| one.wakes(context) || is_ready);
-        if is_ready { Poll::Ready(()) } else { Poll::Pending }
+    /// Waits until some have something, and adds their keys. Does not wait if `is_due` says that there is
+    /// something else to do; whoever makes that so later [wakes](Self::waker) this. Returns `false`.
+    pub fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
+        if !is_due() {
+            let mut context = Context::from_waker(&self.waker);
+            let watched = self.watched();
+            // All of them wake this thread from here on.
+            let is_ready =
+                watched.values().fold(false, |is_ready, one| one.wakes(&mut context) || is_ready);
+            drop(watched);
+            if !is_ready {
+                thread::park();
+            }
+            self.ask(keys);
+        }
+        false
+    }
+}
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
@@ -139,17 +167,13 @@ impl Watched {
 }
 
 impl Member {
-    /// Reads what there is into memory of `into` that was not written to yet; 0 at the end.
+    /// Reads what there is; nothing at the end. Returns how much it was, and whether that was surely all that there is.
     ///
     /// # Errors
     ///
     /// `WouldBlock` if there is nothing. Others as of `ReadFile`.
-    pub fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        let (before, room) = (into.len(), into.capacity() - into.len());
-        into.resize(before + room, 0);
-        let read = self.0.try_read(&mut into[before..]);
-        into.truncate(before + read.as_ref().map_or(0, |read| *read));
-        read
+    pub fn read(&self, into: &mut [u8]) -> io::Result<(usize, bool)> {
+        Ok((self.0.try_read(into)?, false))
     }
 
     /// Writes as much as there is room for.

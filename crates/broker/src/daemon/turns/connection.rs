@@ -79,7 +79,7 @@ impl<S: Socket> Connection<S> {
         &mut self,
         key: usize,
         turn: Moment,
-        buffer: &mut Vec<u8>,
+        buffer: &mut [u8],
         frames: &mut Vec<Frame>,
     ) -> Read {
         let read = self.hear(buffer);
@@ -101,17 +101,19 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Reads bytes, by way of this buffer. What is left is not told again, so this reads until there are none: a read
-    /// may end early, as before a message with descriptors.
-    fn hear(&mut self, buffer: &mut Vec<u8>) -> Read {
+    /// Reads bytes, by way of this buffer. What is left is not told again, so this reads until there are none.
+    fn hear(&mut self, buffer: &mut [u8]) -> Read {
         let mut left = MOST;
         while left > 0 {
-            buffer.clear();
             match self.stream.read(buffer) {
-                Ok(0) => return Read::End(End::Gone),
-                Ok(read) => {
-                    self.heard.extend_from_slice(buffer);
+                Ok((0, _)) => return Read::End(End::Gone),
+                Ok((read, is_all)) => {
+                    self.heard.extend_from_slice(&buffer[..read]);
                     left = left.saturating_sub(read);
+                    // The end of a client that has died has to be found in this turn.
+                    if is_all && !self.has_died {
+                        return Read::All;
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Read::All,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

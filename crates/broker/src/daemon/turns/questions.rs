@@ -81,6 +81,7 @@ mod tests {
         mem,
         rc::Rc,
         sync::Arc,
+        task::Waker,
     };
 
     use bytes::BytesMut;
@@ -96,6 +97,7 @@ mod tests {
             socket_key,
             sockets::Socket,
             times::Times,
+            wanted::Wanted,
         },
         *,
     };
@@ -130,6 +132,10 @@ mod tests {
     impl Sockets for Two {
         type Socket = Wire;
 
+        fn wait(&mut self, _: &mut Vec<usize>, _: impl FnOnce() -> bool) -> bool {
+            false
+        }
+
         fn ask(&mut self, keys: &mut Vec<usize>) {
             keys.append(&mut self.0.borrow_mut().ready);
         }
@@ -142,17 +148,17 @@ mod tests {
     }
 
     impl Socket for Wire {
-        fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        fn read(&self, into: &mut [u8]) -> io::Result<(usize, bool)> {
             let inner = &mut *self.1.borrow_mut();
             let bytes = mem::take(&mut inner.to_broker[self.0]);
             if bytes.is_empty() {
                 return Err(ErrorKind::WouldBlock.into());
             }
-            into.extend_from_slice(&bytes);
+            into[..bytes.len()].copy_from_slice(&bytes);
             if let Some(then) = inner.then.take_if(|_| self.0 == ASKER) {
                 then(inner);
             }
-            Ok(bytes.len())
+            Ok((bytes.len(), true))
         }
 
         fn write(&self, bytes: &[u8]) -> io::Result<usize> {
@@ -173,7 +179,8 @@ mod tests {
         let map = Arc::new(OwnerMap::make(own.file()).unwrap());
         let daemon = Daemon::of_memory(Some(files));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let _in_it = runtime.enter();
+        let tasks = tokio::task::LocalSet::new();
+        let _in_it = (runtime.enter(), tasks.enter());
         let kind = RequestKind::Wait(Mode::Exclusive);
         let [first, second] = [1, 2].map(|serial| RequestId::from_parts(1, serial));
         let owner = daemon.enter(Some([1; 16]), false, None);
@@ -187,7 +194,7 @@ mod tests {
         assert!(!word().look().is_held());
 
         let inner = Rc::new(RefCell::new(Inner::default()));
-        let wanted = Arc::default();
+        let wanted = Wanted::new(Waker::noop().clone());
         let mut state = State::new(Arc::clone(&daemon), wanted, Two(Rc::clone(&inner)));
         for (number, connected) in [owner, daemon.enter(None, false, None)].into_iter().enumerate()
         {

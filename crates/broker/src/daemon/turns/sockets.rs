@@ -9,6 +9,7 @@ use super::super::process::Process;
 /// Many sockets. See [`Readiness`].
 pub(super) trait Sockets {
     type Socket: Socket;
+    fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool;
     fn ask(&mut self, keys: &mut Vec<usize>);
     fn await_room(&self, socket: &Self::Socket, key: usize, awaits: bool);
     fn leave(&self, socket: &Self::Socket, key: usize);
@@ -19,13 +20,17 @@ pub(super) trait Sockets {
 
 /// One socket. See [`Member`].
 pub(super) trait Socket {
-    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize>;
+    fn read(&self, into: &mut [u8]) -> io::Result<(usize, bool)>;
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
     fn shut_down(&self);
 }
 
 impl Sockets for Readiness {
     type Socket = Member;
+
+    fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
+        self.wait(keys, is_due)
+    }
 
     fn ask(&mut self, keys: &mut Vec<usize>) {
         self.ask(keys);
@@ -50,7 +55,7 @@ impl Sockets for Readiness {
 }
 
 impl Socket for Member {
-    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+    fn read(&self, into: &mut [u8]) -> io::Result<(usize, bool)> {
         self.read(into)
     }
 

@@ -2,24 +2,15 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Wake, Waker},
 };
 
-use futures_util::task::AtomicWaker;
-
 /// The keys of these sessions, in the order in which they were wanted.
-#[derive(Default)]
 pub(super) struct Wanted {
     keys: Mutex<VecDeque<usize>>,
-    task: AtomicWaker,
-    /// Whether a turn is being taken, which looks here before it ends.
-    ///
-    /// FAST: the task of the turns is not woken for what the turn itself does.
-    in_turn: AtomicBool,
+    /// Ends the wait for the next turn.
+    turns: Waker,
 }
 
 /// The waker of one session.
@@ -29,6 +20,10 @@ struct Session {
 }
 
 impl Wanted {
+    pub(super) fn new(turns: Waker) -> Self {
+        Self { keys: Mutex::default(), turns }
+    }
+
     /// A waker for the session of this key.
     pub(super) fn waker(wanted: &Arc<Self>, key: usize) -> Waker {
         Arc::new(Session { key, wanted: Arc::clone(wanted) }).into()
@@ -47,9 +42,7 @@ impl Wanted {
             keys.push_back(key);
         }
         drop(keys);
-        if !self.in_turn.load(SeqCst) {
-            self.task.wake();
-        }
+        self.turns.wake_by_ref();
     }
 
     /// Wants this session to be served after all others that are wanted.
@@ -65,24 +58,6 @@ impl Wanted {
 
     pub(super) fn is_empty(&self) -> bool {
         self.keys().is_empty()
-    }
-
-    /// Wakes the task that takes the turns.
-    pub(super) fn wake(&self) {
-        self.task.wake();
-    }
-
-    /// Sets the task that takes the turns.
-    pub(super) fn register(&self, task: &Waker) {
-        self.task.register(task);
-    }
-
-    pub(super) fn set_in_turn(&self, in_turn: bool) {
-        self.in_turn.store(in_turn, SeqCst);
-        // Another thread may have wanted something after the turn has looked for the last time.
-        if !in_turn && !self.is_empty() {
-            self.task.wake();
-        }
     }
 }
 

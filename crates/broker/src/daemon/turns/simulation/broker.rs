@@ -4,14 +4,18 @@ use std::{
     future::poll_fn,
     mem,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::BytesMut;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use navlock_core::FencingToken;
 use navlock_wire::{DaemonCodec, ToDaemon};
-use tokio::{runtime::Runtime, task::yield_now, time};
+use tokio::{
+    runtime::Runtime,
+    task::{LocalSet, yield_now},
+    time,
+};
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -53,6 +57,7 @@ pub(super) struct Broker {
     watcher: Option<Watcher>,
     /// With a clock of its own.
     runtime: Runtime,
+    tasks: LocalSet,
 }
 
 /// A connection whose session has not begun.
@@ -76,7 +81,8 @@ impl Broker {
             .start_paused(true)
             .build()
             .expect("a runtime");
-        let in_it = runtime.enter();
+        let tasks = LocalSet::new();
+        let in_it = (runtime.enter(), tasks.enter());
         let files = place.map(ClientFiles::of);
         // Those who connect to the first broker have not connected to another one.
         let found = files.as_ref().filter(|_| number > 0).map(ClientFiles::find);
@@ -85,9 +91,9 @@ impl Broker {
         let delegations = plan.delegates.then(|| Delegations::new(0));
         let user_agent = user_agent(FencingToken::new(number * TOKENS + 1));
         let daemon = Arc::new(Daemon::new(user_agent, &options, files, &found, delegations));
-        let wanted = Arc::new(Wanted::default());
+        let wanted = Wanted::new(Waker::noop().clone());
         let mut state = State::new(Arc::clone(&daemon), wanted, world.clone());
-        state.buffer = Vec::with_capacity(plan.buffer);
+        state.buffer = vec![0; plan.buffer].into();
         let next = Arc::clone(&daemon);
         let recovery = plan
             .kills
@@ -97,7 +103,8 @@ impl Broker {
         let random = Random::new(plan.seed.wrapping_add(number));
         let watcher = plan.looks.then(|| Watcher::new(&daemon, random));
         let (world, arriving, age) = (world.clone(), Vec::new(), 0);
-        let mut broker = Self { world, daemon, state, recovery, arriving, age, watcher, runtime };
+        let mut broker =
+            Self { world, daemon, state, recovery, arriving, age, watcher, runtime, tasks };
         broker.go_on();
         broker
     }
@@ -133,7 +140,10 @@ impl Broker {
             world.begin_turn();
             world.meanwhile = meanwhile;
             drop(world);
-            self.runtime.block_on(async { self.state.turn() });
+            self.tasks.block_on(&self.runtime, async {
+                self.state.wait(|| false);
+                self.state.turn();
+            });
         }
         self.look();
         self.go_on();
@@ -159,8 +169,8 @@ impl Broker {
             return;
         }
         self.hear();
-        let Self { recovery, arriving, runtime, .. } = self;
-        let settled = runtime.block_on(async {
+        let Self { recovery, arriving, runtime, tasks, .. } = self;
+        let settled = tasks.block_on(runtime, async {
             yield_now().await;
             poll_fn(|context| Poll::Ready(settle(recovery, arriving, context))).await
         });
@@ -171,8 +181,8 @@ impl Broker {
 
     /// Hears what those say whose sessions have not begun.
     fn hear(&mut self) {
-        let Self { world, daemon, arriving, age, runtime, .. } = self;
-        let _in_it = runtime.enter();
+        let Self { world, daemon, arriving, age, runtime, tasks, .. } = self;
+        let _in_it = (runtime.enter(), tasks.enter());
         let mut world = world.get();
         for (client, of) in world.clients.iter().enumerate() {
             if of.link == Link::Coming && arriving.iter().all(|one| one.client != client) {
@@ -220,15 +230,15 @@ impl Broker {
     /// Time passes.
     pub(super) fn pause(&mut self) {
         self.age += 1;
-        self.runtime.block_on(time::advance(PAUSE));
+        self.tasks.block_on(&self.runtime, time::advance(PAUSE));
         self.go_on();
     }
 
     /// It is killed: it has no part in what its clients hold any more.
     pub(super) fn kill(self) {
-        let Self { daemon, state, recovery, arriving, watcher, runtime, .. } = self;
+        let Self { daemon, state, recovery, arriving, watcher, runtime, tasks, .. } = self;
         daemon.is_killed();
-        runtime.block_on(async { drop((state, recovery, arriving, watcher)) });
+        tasks.block_on(&runtime, async { drop((state, recovery, arriving, watcher)) });
     }
 }
 

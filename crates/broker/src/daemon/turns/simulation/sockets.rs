@@ -1,6 +1,6 @@
 //! The sockets of a history, as the broker sees them.
 
-use std::{cell::RefMut, io};
+use std::{cell::RefMut, io, iter::repeat_n};
 
 use super::{
     super::{
@@ -26,6 +26,19 @@ impl SimulatedSocket {
 impl Sockets for World {
     type Socket = SimulatedSocket;
 
+    fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
+        if is_due() {
+            return false;
+        }
+        let first = keys.len();
+        self.ask(keys);
+        let world = self.get();
+        let mut clients = world.clients.iter();
+        let [key] = keys[first..] else { return false };
+        let found = clients.find(|client| client.session.map(socket_key) == Some(key));
+        found.is_some_and(|client| !client.sent_and_unread.is_empty())
+    }
+
     fn ask(&mut self, keys: &mut Vec<usize>) {
         let world = &mut *self.get();
         world.pass();
@@ -33,7 +46,8 @@ impl Sockets for World {
         for client in world.clients.iter_mut().filter(|_| !world.is_killed) {
             let Some(key) = client.session else { continue };
             if std::mem::take(&mut client.has_news) {
-                ready.push(socket_key(key));
+                let times = if client.has_ended { 2 } else { 1 };
+                ready.extend(repeat_n(socket_key(key), times));
             }
             if std::mem::take(&mut client.process_has_ended) {
                 ready.push(process_key(key));
@@ -82,15 +96,15 @@ impl SimulatedSocket {
 }
 
 impl Socket for SimulatedSocket {
-    fn read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+    fn read(&self, into: &mut [u8]) -> io::Result<(usize, bool)> {
         let mut world = self.call()?;
         let client = &mut world.clients[self.client];
-        let bytes = client.sent_and_unread.len().min(into.capacity() - into.len());
+        let bytes = client.sent_and_unread.len().min(into.len());
         if bytes == 0 && !client.has_ended {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        into.extend_from_slice(&client.sent_and_unread.split_to(bytes));
-        Ok(bytes)
+        into[..bytes].copy_from_slice(&client.sent_and_unread.split_to(bytes));
+        Ok((bytes, bytes < into.len()))
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {

@@ -106,7 +106,7 @@ impl Inner {
 
     /// The broker has done something, and meanwhile others may do something.
     pub(super) fn pass(&mut self) {
-        if self.meanwhile > 0 && self.random.one_in(3) {
+        while self.meanwhile > 0 && self.random.one_in(3) {
             self.meanwhile -= 1;
             if let Some(step) = self.steps.pop_front() {
                 match step {
