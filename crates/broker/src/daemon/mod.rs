@@ -91,7 +91,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A user agent for a daemon that keeps the locks itself. Its fencing tokens begin with `first`.
 pub fn user_agent(first: FencingToken) -> UserAgent {
-    // The daemon is one thread.
+    // One thread takes the turns.
     UserAgent::with_memory(MemoryReach::with_first_token(first).with_shards(1))
 }
 

@@ -30,13 +30,18 @@ impl Sockets for World {
         if is_due() {
             return false;
         }
-        let first = keys.len();
         self.ask(keys);
-        let world = self.get();
+        let world = &mut *self.get();
+        let [key] = keys[..] else { return false };
         let mut clients = world.clients.iter();
-        let [key] = keys[first..] else { return false };
         let found = clients.find(|client| client.session.map(socket_key) == Some(key));
-        found.is_some_and(|client| !client.sent_and_unread.is_empty())
+        let is_readable = found.is_some_and(|client| !client.sent_and_unread.is_empty());
+        if is_readable && world.random.one_in(2) {
+            // The broker is kept from its CPU before it reads.
+            world.meanwhile += world.random.below(8);
+            world.go_on();
+        }
+        is_readable
     }
 
     fn ask(&mut self, keys: &mut Vec<usize>) {

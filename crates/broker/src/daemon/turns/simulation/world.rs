@@ -106,13 +106,26 @@ impl Inner {
 
     /// The broker has done something, and meanwhile others may do something.
     pub(super) fn pass(&mut self) {
-        while self.meanwhile > 0 && self.random.one_in(3) {
+        if self.random.one_in(3) {
+            self.go_on();
+        }
+    }
+
+    /// Others do one thing or more, as many as they may in this turn.
+    pub(super) fn go_on(&mut self) {
+        while self.meanwhile > 0 {
             self.meanwhile -= 1;
             if let Some(step) = self.steps.pop_front() {
                 match step {
-                    Step::Turn { .. } | Step::Pass { .. } => self.steps.push_front(step),
+                    Step::Turn { .. } | Step::Pass { .. } => {
+                        self.steps.push_front(step);
+                        return;
+                    }
                     step => self.take(step),
                 }
+            }
+            if self.random.one_in(3) {
+                return;
             }
         }
     }
