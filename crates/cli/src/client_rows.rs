@@ -8,7 +8,7 @@ use navlock::{
 };
 
 use crate::{
-    json::Object,
+    json::{IfKnown, Object},
     text::{printable, user_at_host},
     text_table::{self, GOOD, POOR},
     time::{elapsed, millis},
@@ -96,16 +96,18 @@ impl ClientRow<'_> {
     }
 
     pub(crate) fn json(&self) -> Object {
-        let mut object =
-            Object::default().number("pid", self.pid().into()).string("state", self.state());
-        if let Some(client) = self.client {
-            object = object.number("ageMs", millis(client.since.elapsed()));
-        }
         let Count { held, pending, owned, .. } = self.count;
-        let object = object.number("held", held).number("pending", pending).number("owned", owned);
         let agents: Vec<_> = self.agents.iter().map(|(id, agent)| agent_json(*id, agent)).collect();
-        let buckets: Vec<_> = self.buckets().into_iter().map(Into::into).collect();
-        object.json("buckets", serde_json::Value::Array(buckets)).objects("agents", &agents)
+        let buckets: Vec<_> = self.buckets().into_iter().map(str::to_owned).collect();
+        Object::default()
+            .number("pid", self.pid().into())
+            .string("state", self.state())
+            .if_known(self.client, |it, client| it.number("ageMs", millis(client.since.elapsed())))
+            .number("held", held)
+            .number("pending", pending)
+            .number("owned", owned)
+            .strings("buckets", &buckets)
+            .objects("agents", &agents)
     }
 }
 

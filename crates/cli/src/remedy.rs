@@ -17,7 +17,7 @@ use navlock_platform::{
 };
 
 use crate::{
-    json::Object,
+    json::{IfKnown, Object},
     text::{clipped, meta, printable, user_at_host},
     time::elapsed,
 };
@@ -67,11 +67,11 @@ pub(crate) struct Surroundings<'a> {
 impl Remedy {
     /// The remedy for programs.
     pub(crate) fn json(&self) -> Object {
-        let object = Object::default()
+        Object::default()
             .string("kind", self.kind)
             .string("does", &self.does)
-            .string("line", &self.line);
-        self.host.iter().fold(object, |object, host| object.string("host", host))
+            .string("line", &self.line)
+            .if_known(self.host.as_ref(), |it, host| it.string("host", host))
     }
 }
 
@@ -164,7 +164,7 @@ impl<'a> Surroundings<'a> {
 
     /// What is known of the agent of this lock or request, for programs.
     pub(crate) fn describe(&self, entry: &Entry, object: Object) -> Object {
-        self.overview.info_of(entry).iter().fold(object, |object, info| object.agent(info))
+        object.if_known(self.overview.info_of(entry), |it, info| it.agent(&info))
     }
 
     /// The processes of this machine that hold the agent's locks or wait for them: the process that

@@ -16,6 +16,7 @@ use super::Context;
 use crate::{
     args::values,
     exit::{Failure, answer},
+    json::IfKnown,
     terminal::reader_has_gone,
     text::{self, meta, plain_name, printable, user_at_host},
     time::{elapsed, taken},
@@ -172,8 +173,7 @@ impl Watch<'_> {
             return format!("{text}\n");
         }
         let object = Object::default().string("event", event);
-        let object = count.iter().fold(object, |object, (key, count)| object.number(key, *count));
-        format!("{object}\n")
+        format!("{}\n", object.if_known(count, |it, (key, count)| it.number(key, count)))
     }
 
     fn event(&mut self, event: &Event) -> String {

@@ -9,7 +9,7 @@ use navlock_broker::{Control, Report};
 use super::super::Context;
 use crate::{
     exit::{Failure, UNREACHABLE, answer},
-    json::Object,
+    json::{IfKnown, Object},
     text::printable,
     time::{elapsed, millis},
 };
@@ -69,16 +69,15 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
 
 /// The object with what a broker reports.
 fn reported(object: Object, report: &Report) -> Object {
-    let log = report.log.iter().fold(Object::default(), |object, log| {
-        let file = log.file.iter();
-        let object = file.fold(object, |object, file| object.string("file", file));
-        object.string("filter", &log.filter)
+    let log = Object::default().if_known(report.log.as_ref(), |it, log| {
+        it.if_known(log.file.as_ref(), |it, file| it.string("file", file))
+            .string("filter", &log.filter)
     });
     let ends = report.ends.iter().map(|end| {
-        let object =
-            Object::default().number("agoMs", millis(end.at.elapsed().unwrap_or_default()));
-        let object = end.pid.iter().fold(object, |object, pid| object.number("pid", (*pid).into()));
-        object.string("why", &end.why)
+        Object::default()
+            .number("agoMs", millis(end.at.elapsed().unwrap_or_default()))
+            .if_known(end.pid, |it, pid| it.number("pid", pid.into()))
+            .string("why", &end.why)
     });
     let ends: Vec<_> = ends.collect();
     let numbers = report.numbers.named();
@@ -102,7 +101,9 @@ fn reported(object: Object, report: &Report) -> Object {
 }
 
 fn object(socket: &str, status: &Status) -> Object {
-    let object = Object::default()
+    let details = status.details.iter();
+    let details = details.fold(Object::default(), |object, (what, is)| object.string(what, is));
+    Object::default()
         .boolean("running", true)
         .string("socket", socket)
         .number("pid", status.pid.into())
@@ -111,14 +112,9 @@ fn object(socket: &str, status: &Status) -> Object {
         .number("clients", status.clients)
         .number("orphans", status.orphans)
         .number("held", status.held)
-        .number("pending", status.pending);
-    let object = match &status.reach {
-        Some(reach) => object.string("reach", reach),
-        None => object,
-    };
-    let details = status.details.iter();
-    let details = details.fold(Object::default(), |object, (what, is)| object.string(what, is));
-    object.object("details", &details)
+        .number("pending", status.pending)
+        .if_known(status.reach.as_ref(), |it, reach| it.string("reach", reach))
+        .object("details", &details)
 }
 
 fn lines(socket: &str, status: &Status, report: &Report) -> String {

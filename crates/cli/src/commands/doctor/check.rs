@@ -2,8 +2,10 @@
 
 use std::{borrow::Cow, fmt::Display};
 
+use anstyle::Style;
+
 use crate::{
-    json::Object,
+    json::{IfKnown, Object},
     terminal::painted,
     text::printable,
     text_table::{BAD, GOOD, POOR},
@@ -18,11 +20,12 @@ pub(super) enum Level {
 }
 
 impl Level {
-    fn word(self) -> &'static str {
+    /// The level in a word, and the style of the word.
+    fn word(self) -> (&'static str, Style) {
         match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
+            Self::Ok => ("ok", GOOD),
+            Self::Warn => ("warn", POOR),
+            Self::Fail => ("fail", BAD),
         }
     }
 }
@@ -64,29 +67,18 @@ impl Check {
     }
 
     pub(super) fn line(&self, colours: bool) -> String {
-        let style = match self.level {
-            Level::Ok => GOOD,
-            Level::Warn => POOR,
-            Level::Fail => BAD,
-        };
-        let mut said = format!("{}: {}", self.what, self.detail);
-        if let Some(remedy) = &self.remedy {
-            said.push_str("; ");
-            said.push_str(remedy);
-        }
-        format!(
-            "{}  {}",
-            painted(&format!("{:4}", self.level.word()), style, colours),
-            printable(&said)
-        )
+        let (word, style) = self.level.word();
+        let remedy = self.remedy.as_ref().map_or_else(String::new, |remedy| format!("; {remedy}"));
+        let said = printable(&format!("{}: {}{remedy}", self.what, self.detail));
+        format!("{}  {said}", painted(&format!("{word:4}"), style, colours))
     }
 
     pub(super) fn object(&self) -> Object {
-        let object = Object::default()
-            .string("level", self.level.word())
+        Object::default()
+            .string("level", self.level.word().0)
             .string("what", &self.what)
-            .string("detail", &self.detail);
-        self.remedy.iter().fold(object, |object, remedy| object.string("remedy", remedy))
+            .string("detail", &self.detail)
+            .if_known(self.remedy.as_ref(), |it, remedy| it.string("remedy", remedy))
     }
 }
 
