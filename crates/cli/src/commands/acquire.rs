@@ -9,8 +9,9 @@ use std::{
 };
 
 use navlock::{
-    Error, FailedName, Lock, LockAllError, LockAllFuture, LockGuard, LockManager, LockOptions,
-    Lost, Position, ResourceName, blocking::block_on_timeout, look::InDeadlock,
+    BrokerReach, ConnectOptions, Error, FailedName, Lock, LockAllError, LockAllFuture, LockGuard,
+    LockManager, LockOptions, Lost, Position, ResourceName, blocking::block_on_timeout,
+    look::InDeadlock,
 };
 use navlock_broker::{Reason, stopped_broker};
 
@@ -35,28 +36,15 @@ const POSITION: Duration = Duration::from_millis(300);
 /// How long a wait lasts before it is asked whether this process waits for itself.
 const OWN_AFTER: Duration = Duration::from_millis(50);
 
-/// Until when the locks have to be granted. The time to reach the broker counts as well.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+/// A request for locks, as the arguments ask for it, by a connection that is there.
+pub(super) struct Request<'a> {
+    context: &'a Context,
+    args: &'a RequestArgs,
+    pub(super) reach: BrokerReach,
+    pub(super) locks: LockManager,
     began: Instant,
-    /// The bound; `None` if there is none.
+    /// How long the locks may take to be granted, if there is a bound. The time to reach the broker counts as well.
     timeout: Option<Duration>,
-}
-
-impl Bounds {
-    /// The bounds that the arguments ask for, from now on.
-    pub(super) fn of(args: &RequestArgs) -> Result<Self, Failure> {
-        Ok(Self { began: Instant::now(), timeout: args.limit()? })
-    }
-
-    /// How long the broker may take to be reached.
-    pub(super) fn reaching(self) -> Option<Duration> {
-        self.timeout.map(|timeout| timeout.max(ANSWER))
-    }
-
-    fn after(self, time: Duration) -> Option<Instant> {
-        self.began.checked_add(time)
-    }
 }
 
 /// The outcome of a wait, or the event that interrupts it.
@@ -78,174 +66,215 @@ type Asked = Pin<Box<dyn Future<Output = bool>>>;
 /// The answer to a request for several locks: `None` if one of them is not available at once.
 type Answer = Result<Option<Vec<LockGuard>>, LockAllError>;
 
-/// Acquires the locks of these names, in the way of [`lock_all`](LockManager::lock_all) or
-/// [`lock_any`](LockManager::lock_any).
-pub(super) fn acquire(
-    context: &Context,
-    locks: &LockManager,
-    names: &[ResourceName],
-    args: &RequestArgs,
-    bounds: Bounds,
-    take: Take,
-) -> Result<Vec<LockGuard>, Failure> {
-    let steal = take == Take::Stolen;
-    let mut deadline = bounds.timeout.and_then(|timeout| bounds.after(timeout));
-    // A command that does not wait still gives the broker the time that it needs to answer.
-    let at_once = deadline.is_some_and(|deadline| deadline <= Instant::now());
-    if at_once {
-        let in_time = bounds.reaching().and_then(|timeout| bounds.after(timeout));
-        deadline = in_time.max(Instant::now().checked_add(ANSWER / 4));
+impl<'a> Request<'a> {
+    /// Connects to the broker.
+    pub(super) fn new(context: &'a Context, args: &'a RequestArgs) -> Result<Self, Failure> {
+        let (began, timeout) = (Instant::now(), args.limit()?);
+        let in_time = timeout.map(|timeout| timeout.max(ANSWER));
+        let reach = context
+            .connect(in_time.into_iter().fold(context.options(), ConnectOptions::timeout))?;
+        let locks = context.lock_manager(&reach);
+        Ok(Self { context, args, reach, locks, began, timeout })
     }
-    let options = LockOptions {
-        mode: args.mode(),
-        if_available: at_once && !steal,
-        steal,
-        // A request with a deadline gives up by itself, as a request with a signal may, so it keeps
-        // nobody waiting for ever.
-        signal: deadline.is_some() && !at_once && !steal,
-    };
-    let with_modes = names.iter().map(|name| (name.clone(), args.mode_of(name)));
-    let mut request = match take {
-        Take::Any => locks.lock_any_with(with_modes).with_options(options),
-        Take::All | Take::Stolen => locks.lock_all_with(with_modes).with_options(options),
-    };
-    if args.deadlock_exit_code.is_some() {
-        request = request.fail_on_deadlock();
-    }
-    let mut request = request.into_future();
-    let first = if take == Take::Any { names.first() } else { names.iter().min() };
-    let Some(first) = first else {
-        return Ok(Vec::new());
-    };
-    // What waits for one of several names waits for itself only if it runs inside all of them.
-    let any = if take == Take::Any { names } else { &[] };
-    let any = Some(any).filter(|_| !options.if_available && !steal);
-    let answer = wait(context, locks, &mut request, first, args, any, deadline);
-    let name = request.name().unwrap_or(first).clone();
-    // From here on nothing is held except what is in the answer, and nothing is waited for.
-    drop(request);
-    match answer? {
-        Some(Ok(Some(guards))) => Ok(guards),
-        Some(Err(failed)) => Err(failure(failed, names.len(), args)),
-        Some(Ok(None)) => {
-            // A command that did not want to wait for the lock does not wait long for this answer either.
-            let known = (context.verbosity != Verbosity::Quiet).then(|| ask(context, locks, &name));
-            let holders = known.and_then(|known| holders(&known.ok()??));
-            Err(conflict(context, &name, args, None, holders.as_deref()))
+
+    /// Acquires the locks of these names, in the way of [`lock_all`](LockManager::lock_all) or
+    /// [`lock_any`](LockManager::lock_any).
+    pub(super) fn acquire(
+        &self,
+        names: &[ResourceName],
+        take: Take,
+    ) -> Result<Vec<LockGuard>, Failure> {
+        let Self { args, locks, timeout, .. } = self;
+        let steal = take == Take::Stolen;
+        let mut deadline = timeout.and_then(|timeout| self.began.checked_add(timeout));
+        // A command that does not wait still gives the broker the time that it needs to answer.
+        let at_once = deadline.is_some_and(|deadline| deadline <= Instant::now());
+        if at_once {
+            let in_time = timeout.and_then(|timeout| self.began.checked_add(timeout.max(ANSWER)));
+            deadline = in_time.max(Instant::now().checked_add(ANSWER / 4));
         }
-        None => match ask(context, locks, &name) {
-            // Nobody is known to have the lock.
-            Err(outage) => {
-                let message = outage_message(&quoted_name(&name), bounds.timeout, &outage);
-                Err(Failure::new(exit::UNREACHABLE, message))
-            }
-            Ok(None) if at_once => {
-                let name = quoted_name(&name);
-                context.verbosity.tell(format_args!(
+        let options = LockOptions {
+            mode: args.mode(),
+            if_available: at_once && !steal,
+            steal,
+            // A request with a deadline gives up by itself, as a request with a signal may, so it keeps
+            // nobody waiting for ever.
+            signal: deadline.is_some() && !at_once && !steal,
+        };
+        let with_modes = names.iter().map(|name| (name.clone(), args.mode_of(name)));
+        let mut request = match take {
+            Take::Any => locks.lock_any_with(with_modes).with_options(options),
+            Take::All | Take::Stolen => locks.lock_all_with(with_modes).with_options(options),
+        };
+        if args.deadlock_exit_code.is_some() {
+            request = request.fail_on_deadlock();
+        }
+        let mut request = request.into_future();
+        let first = if take == Take::Any { names.first() } else { names.iter().min() };
+        let Some(first) = first else {
+            return Ok(Vec::new());
+        };
+        // What waits for one of several names waits for itself only if it runs inside all of them.
+        let any = if take == Take::Any { names } else { &[] };
+        let any = Some(any).filter(|_| !options.if_available && !steal);
+        let answer = self.wait(&mut request, first, any, deadline);
+        let name = request.name().unwrap_or(first).clone();
+        // From here on nothing is held except what is in the answer, and nothing is waited for.
+        drop(request);
+        match answer? {
+            Some(Ok(Some(guards))) => Ok(guards),
+            Some(Err(failed)) => Err(failure(failed, names.len(), args)),
+            // A command that did not want to wait for the lock does not wait long for this answer either.
+            Some(Ok(None)) => match self.context.verbosity {
+                Verbosity::Quiet => Err(Failure::silent(args.conflict_exit_code)),
+                _ => Err(self.conflict(&name, None, &self.ask(&name).ok().flatten())),
+            },
+            None => match self.ask(&name) {
+                // Nobody is known to have the lock.
+                Err(outage) => {
+                    let message = outage_message(&quoted_name(&name), *timeout, &outage);
+                    Err(Failure::new(exit::UNREACHABLE, message))
+                }
+                Ok(None) if at_once => {
+                    let name = quoted_name(&name);
+                    self.context.verbosity.tell(format_args!(
                     "{name}: the broker grants nothing for the moment, as when it takes over from one \
                      that was killed; wait for it with -w"
                 ));
-                Err(Failure::silent(args.conflict_exit_code))
-            }
-            Ok(known) => {
-                let holders = known.as_ref().and_then(holders);
-                Err(conflict(context, &name, args, bounds.timeout, holders.as_deref()))
-            }
-        },
+                    Err(Failure::silent(args.conflict_exit_code))
+                }
+                Ok(known) => Err(self.conflict(&name, *timeout, &known)),
+            },
+        }
     }
-}
 
-/// Waits for the locks, the first of which is `first`, and tells people of the wait for each lock. `None` if
-/// there is no answer in time. If one of the names of `any` is enough, these are not empty.
-///
-/// # Errors
-///
-/// If the wait would be for a lock inside which this process runs. This is not checked where `any` is `None`.
-fn wait(
-    context: &Context,
-    locks: &LockManager,
-    request: &mut LockAllFuture<Option<Vec<LockGuard>>>,
-    first: &ResourceName,
-    args: &RequestArgs,
-    any: Option<&[ResourceName]>,
-    deadline: Option<Instant>,
-) -> Result<Option<Answer>, Failure> {
-    let mut waiting = Waiting::new(locks, first.clone(), args.mode_of(first), context.verbosity);
-    // How many of the locks people were told of.
-    let mut told = 0;
-    let mut since = Instant::now();
-    let mut is_in_deadlock = false;
-    let is_own = |name: &ResourceName| {
-        let any = any?;
-        let names = if any.is_empty() { slice::from_ref(name) } else { any };
-        let names = names.iter().map(|name| (name.clone(), args.mode_of(name))).collect();
-        Some::<Asked>(Box::pin(is_in_the_way(locks.clone(), names)))
-    };
-    // FAST: mostly the lock is granted before anything is asked.
-    let mut own: Option<Asked> = None;
-    let mut own_due = Some(since + OWN_AFTER);
-    loop {
-        let until = deadline.into_iter().chain(waiting.next()).chain(own_due).min();
-        let left =
-            until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-        let event = poll_fn(|context| {
-            // The grant comes first, so that nothing that is shown delays it.
-            if let Poll::Ready(answer) = Pin::new(&mut *request).poll(context) {
-                return Poll::Ready(Event::Answered(answer));
-            }
-            if request.taken().len() > told {
-                return Poll::Ready(Event::Taken);
-            }
-            if let Some(Poll::Ready(is_own)) = own.as_mut().map(|own| own.as_mut().poll(context)) {
-                own = None;
-                if is_own {
-                    return Poll::Ready(Event::Own);
+    /// Waits for the locks, the first of which is `first`, and tells people of the wait for each lock. `None` if
+    /// there is no answer in time. If one of the names of `any` is enough, these are not empty.
+    ///
+    /// # Errors
+    ///
+    /// If the wait would be for a lock inside which this process runs. This is not checked where `any` is `None`.
+    fn wait(
+        &self,
+        request: &mut LockAllFuture<Option<Vec<LockGuard>>>,
+        first: &ResourceName,
+        any: Option<&[ResourceName]>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Answer>, Failure> {
+        let Self { context, args, locks, .. } = self;
+        let mut waiting =
+            Waiting::new(locks, first.clone(), args.mode_of(first), context.verbosity);
+        // How many of the locks people were told of.
+        let mut told = 0;
+        let mut since = Instant::now();
+        let mut is_in_deadlock = false;
+        let is_own = |name: &ResourceName| {
+            let any = any?;
+            let names = if any.is_empty() { slice::from_ref(name) } else { any };
+            let names = names.iter().map(|name| (name.clone(), args.mode_of(name))).collect();
+            Some::<Asked>(Box::pin(is_in_the_way(locks.clone(), names)))
+        };
+        // FAST: mostly the lock is granted before anything is asked.
+        let mut own: Option<Asked> = None;
+        let mut own_due = Some(since + OWN_AFTER);
+        loop {
+            let until = deadline.into_iter().chain(waiting.next()).chain(own_due).min();
+            let left = until
+                .map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            let event = poll_fn(|context| {
+                // The grant comes first, so that nothing that is shown delays it.
+                if let Poll::Ready(answer) = Pin::new(&mut *request).poll(context) {
+                    return Poll::Ready(Event::Answered(answer));
                 }
-            }
-            if !is_in_deadlock {
-                if let Some(deadlock) = request.deadlock() {
-                    return Poll::Ready(Event::Deadlock(deadlock));
+                if request.taken().len() > told {
+                    return Poll::Ready(Event::Taken);
                 }
-            }
-            waiting.poll(context).map(|()| Event::Shown)
-        });
-        match block_on_timeout(event, left) {
-            Some(Event::Answered(answer)) => {
-                // The line of this wait is wiped out first.
-                drop(waiting);
-                if let Ok(Some(guards)) = &answer {
-                    let locks = guards.iter().map(|guard| &**guard);
-                    tell_of(context, locks.skip(told), since);
+                if let Some(Poll::Ready(is_own)) =
+                    own.as_mut().map(|own| own.as_mut().poll(context))
+                {
+                    own = None;
+                    if is_own {
+                        return Poll::Ready(Event::Own);
+                    }
                 }
-                return Ok(Some(answer));
-            }
-            Some(Event::Taken) => {
-                let next = request.name().expect("the next one is waited for");
-                (own, own_due) = (None, Some(Instant::now() + OWN_AFTER));
-                waiting.begin_next(next.clone(), args.mode_of(next));
-                tell_of(context, request.taken().skip(told), since);
-                (told, since, is_in_deadlock) = (request.taken().len(), Instant::now(), false);
-            }
-            Some(Event::Own) => {
-                let name = quoted_name(request.name().unwrap_or(first));
-                let message = "this runs inside the lock already, and would wait for itself; 'navlock \
+                if !is_in_deadlock {
+                    if let Some(deadlock) = request.deadlock() {
+                        return Poll::Ready(Event::Deadlock(deadlock));
+                    }
+                }
+                waiting.poll(context).map(|()| Event::Shown)
+            });
+            match block_on_timeout(event, left) {
+                Some(Event::Answered(answer)) => {
+                    // The line of this wait is wiped out first.
+                    drop(waiting);
+                    if let Ok(Some(guards)) = &answer {
+                        let locks = guards.iter().map(|guard| &**guard);
+                        tell_of(context, locks.skip(told), since);
+                    }
+                    return Ok(Some(answer));
+                }
+                Some(Event::Taken) => {
+                    let next = request.name().expect("the next one is waited for");
+                    (own, own_due) = (None, Some(Instant::now() + OWN_AFTER));
+                    waiting.begin_next(next.clone(), args.mode_of(next));
+                    tell_of(context, request.taken().skip(told), since);
+                    (told, since, is_in_deadlock) = (request.taken().len(), Instant::now(), false);
+                }
+                Some(Event::Own) => {
+                    let name = quoted_name(request.name().unwrap_or(first));
+                    let message = "this runs inside the lock already, and would wait for itself; 'navlock \
                                run --reentrant' runs a command without taking the lock again";
-                let code = args.deadlock_exit_code.unwrap_or(exit::OWN_LOCK);
-                return Err(Failure::new(code, format_args!("{name}: {message}")));
-            }
-            Some(Event::Deadlock(deadlock)) => {
-                is_in_deadlock = true;
-                waiting.tell(&deadlock.told);
-            }
-            Some(Event::Shown) => {}
-            None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(None),
-            None => {
-                if own_due.take_if(|due| *due <= Instant::now()).is_some() {
-                    own = is_own(request.name().unwrap_or(first));
+                    let code = args.deadlock_exit_code.unwrap_or(exit::OWN_LOCK);
+                    return Err(Failure::new(code, format_args!("{name}: {message}")));
                 }
-                waiting.tick();
+                Some(Event::Deadlock(deadlock)) => {
+                    is_in_deadlock = true;
+                    waiting.tell(&deadlock.told);
+                }
+                Some(Event::Shown) => {}
+                None if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                    return Ok(None);
+                }
+                None => {
+                    if own_due.take_if(|due| *due <= Instant::now()).is_some() {
+                        own = is_own(request.name().unwrap_or(first));
+                    }
+                    waiting.tick();
+                }
             }
         }
+    }
+
+    /// Asks who holds the lock and who is ahead. `None` if that is not known; an error says why nothing that keeps
+    /// the locks answers.
+    fn ask(&self, name: &ResourceName) -> Result<Option<Position>, String> {
+        if let Some((silent, _)) = self.locks.term().and_then(|term| term.suspended()) {
+            return Err(format!("etcd has not answered for {}", elapsed(silent)));
+        }
+        match block_on_timeout(self.locks.position(name.clone()), POSITION) {
+            Some(Ok(known)) => Ok(Some(known)),
+            Some(Err(Error::Unreachable(why))) => Err(printable(why.message())),
+            Some(Err(_)) => Ok(None),
+            None => match stopped_broker(&self.context.place) {
+                Some(pid) => Err(Reason::Stopped(pid).to_string()),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// The end of a command that could not acquire the lock, or not in time, where the arguments allow
+    /// for that.
+    fn conflict(
+        &self,
+        name: &ResourceName,
+        timeout: Option<Duration>,
+        known: &Option<Position>,
+    ) -> Failure {
+        let holders = known.as_ref().and_then(holders);
+        let message = conflict_message(&quoted_name(name), timeout, holders.as_deref());
+        self.context.verbosity.tell(message);
+        Failure::silent(self.args.conflict_exit_code)
     }
 }
 
@@ -293,40 +322,6 @@ pub(super) fn lost(
         Poll::Ready(lost) => Some((guard.name().clone(), lost)),
         Poll::Pending => None,
     })
-}
-
-/// Asks who holds the lock and who is ahead. `None` if that is not known; an error says why nothing that keeps
-/// the locks answers.
-fn ask(
-    context: &Context,
-    locks: &LockManager,
-    name: &ResourceName,
-) -> Result<Option<Position>, String> {
-    if let Some((silent, _)) = locks.term().and_then(|term| term.suspended()) {
-        return Err(format!("etcd has not answered for {}", elapsed(silent)));
-    }
-    match block_on_timeout(locks.position(name.clone()), POSITION) {
-        Some(Ok(known)) => Ok(Some(known)),
-        Some(Err(Error::Unreachable(why))) => Err(printable(why.message())),
-        Some(Err(_)) => Ok(None),
-        None => match stopped_broker(&context.place) {
-            Some(pid) => Err(Reason::Stopped(pid).to_string()),
-            None => Ok(None),
-        },
-    }
-}
-
-/// The end of a command that could not acquire the lock, or not in time, where the arguments allow
-/// for that.
-fn conflict(
-    context: &Context,
-    name: &ResourceName,
-    args: &RequestArgs,
-    timeout: Option<Duration>,
-    holders: Option<&str>,
-) -> Failure {
-    context.verbosity.tell(conflict_message(&quoted_name(name), timeout, holders));
-    Failure::silent(args.conflict_exit_code)
 }
 
 /// Why a lock was not acquired: how long the command has waited, and who holds the lock.

@@ -1,7 +1,5 @@
 //! What the common options chose, and how to connect to the broker that they name.
 
-use std::time::Duration;
-
 use clap::ColorChoice;
 use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
@@ -36,43 +34,26 @@ impl Context {
         (Self { bucket: bucket.to_owned(), place, verbosity, colour, role }, unplaced)
     }
 
-    /// Connects to the broker, within this time if one is given. If the broker has to be started,
-    /// it is started with this same program.
-    pub(super) fn connect(&self, timeout: Option<Duration>) -> Result<BrokerReach, Failure> {
-        let options = ConnectOptions::default();
-        self.connect_by(timeout.into_iter().fold(options, ConnectOptions::timeout))
+    /// Connects to the broker.
+    pub(super) fn connect(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
+        let reach = BrokerReach::connect_blocking(options).map_err(Error::from)?;
+        self.verbosity.detail(format_args!("connected to {}", self.place.socket().display()));
+        Ok(reach)
     }
 
-    /// Connects to the broker only to ask questions, and not for locks.
-    pub(super) fn connect_to_ask(&self) -> Result<BrokerReach, Failure> {
-        self.connect_by(ConnectOptions::default().only_questions())
-    }
-
-    /// The options for a connection that only asks questions, for code that connects by itself.
-    pub(super) fn to_ask(&self) -> ConnectOptions {
-        self.ours(ConnectOptions::default().only_questions())
-    }
-
-    /// These options, for the broker of the context. If the broker has to be started, it is started
-    /// with this program.
-    fn ours(&self, options: ConnectOptions) -> ConnectOptions {
-        let options = options.place(self.place.clone());
+    /// The options for a connection to the broker. If the broker has to be started, it is started with this
+    /// same program.
+    pub(super) fn options(&self) -> ConnectOptions {
+        let options = ConnectOptions::default().place(self.place.clone());
         match std::env::current_exe() {
             Ok(program) => options.program(program),
             Err(_) => options,
         }
     }
 
-    fn connect_by(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
-        let reach = BrokerReach::connect_blocking(self.ours(options)).map_err(Error::from)?;
-        self.verbosity.detail(format_args!("connected to {}", self.place.socket().display()));
-        Ok(reach)
-    }
-
     /// Connects to the broker, if there is one.
     pub(super) fn connect_to_running(&self) -> Result<BrokerReach, ConnectError> {
-        let options = ConnectOptions::default().place(self.place.clone());
-        BrokerReach::connect_blocking(options.only_running().only_questions())
+        BrokerReach::connect_blocking(self.options().only_running().only_questions())
     }
 
     /// If other programs of this machine cannot be seen here, tells people why.

@@ -28,7 +28,7 @@ pub(crate) struct InsideArgs {
 }
 
 pub(super) fn inside(context: &Context, args: &InsideArgs) -> Result<ExitCode, Failure> {
-    let reach = context.connect(None)?;
+    let reach = context.connect(context.options())?;
     let locks = context.lock_manager(&reach);
     for name in &args.names {
         if block_on(around(&locks, name))?.is_empty() {

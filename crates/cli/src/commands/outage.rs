@@ -24,7 +24,7 @@ pub(super) fn watch_for_outages(
 ) -> Option<Repeating> {
     locks.term()?;
     let (locks, whose) = (locks.clone(), whose(names));
-    let (place, to_ask) = (context.place.clone(), context.to_ask());
+    let (place, to_ask) = (context.place.clone(), context.options().only_questions());
     let mut is_told = false;
     let look = move || {
         let suspended = locks.term().and_then(|term| term.suspended());

@@ -5,10 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use navlock::{ResourceName, this_process};
 
-use super::{
-    Context,
-    acquire::{Bounds, acquire},
-};
+use super::{Context, acquire::Request};
 use crate::{
     args::{RequestArgs, Take, values},
     exit::Failure,
@@ -39,18 +36,16 @@ pub(crate) struct WaitArgs {
 }
 
 pub(super) fn wait(context: &Context, args: &WaitArgs) -> Result<ExitCode, Failure> {
-    let bounds = Bounds::of(&args.request)?;
-    let reach = context.connect(bounds.reaching())?;
-    let locks = context.lock_manager(&reach);
+    let request = Request::new(context, &args.request)?;
     let mut info = this_process();
     "navlock wait".clone_into(&mut info.command);
     args.request.describe(&mut info)?;
-    locks.describe(&info);
+    request.locks.describe(&info);
     let mut names: Vec<_> = args.request.locks.iter().chain(&args.names).cloned().collect();
     names.sort();
     names.dedup();
     args.request.check_names(&names)?;
-    drop(acquire(context, &locks, &names, &args.request, bounds, Take::All)?);
+    drop(request.acquire(&names, Take::All)?);
     Ok(ExitCode::SUCCESS)
 }
 

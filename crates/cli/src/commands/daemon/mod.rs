@@ -66,7 +66,7 @@ fn start(context: &Context) -> Result<ExitCode, Failure> {
         Ok(_) => "is running already",
         // It is also possible that the broker has just ended, or was killed.
         Err(error) if matches!(error.reason(), Reason::NotRunning | Reason::Vanished) => {
-            drop(context.connect(None)?);
+            drop(context.connect(context.options())?);
             "was started; without clients it ends after a while"
         }
         Err(error) => return Err(Error::from(error).into()),

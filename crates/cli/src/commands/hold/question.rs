@@ -1,19 +1,19 @@
-//! Questions and answers over the socket of a hold. Each is a line.
+//! Questions and answers over the socket of a hold. Each is a line of JSON.
 
 use std::time::Duration;
 
-use crate::text::printable;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// A question to the keeper of a hold, in a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A question to the keeper of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Question {
     Release,
     /// Extends the hold to this time from now, or to the time with which the hold began.
     Extend(Option<Duration>),
 }
 
-/// The keeper's answer, in a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The keeper's answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Answer {
     Released,
     /// The hold ends after this time.
@@ -23,49 +23,15 @@ pub(super) enum Answer {
     Refused(String),
 }
 
-impl Question {
-    pub(super) fn line(self) -> String {
-        match self {
-            Self::Release => "release\n".to_owned(),
-            Self::Extend(None) => "extend\n".to_owned(),
-            Self::Extend(Some(time)) => format!("extend {}\n", time.as_secs_f64()),
-        }
-    }
-
-    pub(super) fn parse(line: &str) -> Option<Self> {
-        match line.strip_suffix('\n')?.split_once(' ') {
-            None if line == "release\n" => Some(Self::Release),
-            None if line == "extend\n" => Some(Self::Extend(None)),
-            Some(("extend", time)) => Some(Self::Extend(Some(seconds(time)?))),
-            _ => None,
-        }
-    }
+/// A question or an answer as a line.
+pub(super) fn line(said: &impl Serialize) -> String {
+    // Texts and times can always be written.
+    serde_json::to_string(said).unwrap_or_default() + "\n"
 }
 
-impl Answer {
-    pub(super) fn line(&self) -> String {
-        match self {
-            Self::Released => "released\n".to_owned(),
-            Self::Extended(left) => format!("extended {}\n", left.as_secs_f64()),
-            Self::Lost(what) => format!("lost {}\n", printable(what)),
-            Self::Refused(why) => format!("refused {}\n", printable(why)),
-        }
-    }
-
-    pub(super) fn parse(line: &str) -> Option<Self> {
-        let line = line.strip_suffix('\n')?;
-        match line.split_once(' ').unwrap_or((line, "")) {
-            ("released", _) => Some(Self::Released),
-            ("extended", left) => Some(Self::Extended(seconds(left)?)),
-            ("lost", what) => Some(Self::Lost(what.to_owned())),
-            ("refused", why) => Some(Self::Refused(why.to_owned())),
-            _ => None,
-        }
-    }
-}
-
-fn seconds(text: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+/// What is said in a whole line.
+pub(super) fn parse<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
+    serde_json::from_slice(line.strip_suffix(b"\n")?).ok()
 }
 
 #[cfg(test)]
@@ -76,19 +42,20 @@ mod tests {
     fn questions_and_answers_are_understood_as_they_were_meant() {
         let time = Duration::from_millis(1500);
         for question in [Question::Release, Question::Extend(None), Question::Extend(Some(time))] {
-            assert_eq!(Question::parse(&question.line()), Some(question));
+            assert_eq!(parse(line(&question).as_bytes()), Some(question));
         }
-        for wrong in ["", "release", "extend x\n", "release\nrelease\n", "extend -1\n"] {
-            assert_eq!(Question::parse(wrong), None, "{wrong}");
+        for wrong in ["", "\"Release\"", "\"Other\"\n", "\"Release\"\n\"Release\"\n"] {
+            assert_eq!(parse::<Question>(wrong.as_bytes()), None, "{wrong}");
         }
         for answer in [
             Answer::Released,
             Answer::Extended(time),
-            Answer::Lost("\"a b\": it was stolen".to_owned()),
+            Answer::Lost("\"a\nb\": it was stolen".to_owned()),
             Answer::Refused("no".to_owned()),
         ] {
-            assert_eq!(Answer::parse(&answer.line()), Some(answer));
+            let line = line(&answer);
+            assert_eq!((line.lines().count(), parse(line.as_bytes())), (1, Some(answer)));
         }
-        assert_eq!(Answer::parse(""), None);
+        assert_eq!(parse::<Answer>(b""), None);
     }
 }

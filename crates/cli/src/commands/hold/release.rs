@@ -1,7 +1,7 @@
 //! `navlock release` and `navlock extend`: ending and extending a hold, by its id or by a name that it holds.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, BufRead, BufReader, Write},
     process::ExitCode,
     str::FromStr,
     thread,
@@ -18,7 +18,7 @@ use navlock_platform::{
 
 use super::{
     super::Context,
-    question::{Answer, Question},
+    question::{Answer, Question, line, parse},
     socket::reach,
 };
 use crate::{
@@ -167,19 +167,18 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
         }
     };
     let keeper = peer::of(&stream).ok().and_then(|peer| peer.process);
-    match put(stream, question, deadline) {
-        Ok(line) => match Answer::parse(&line) {
-            Some(answer) => Ok(answer),
-            // The hold has ended meanwhile, and has answered nobody any more.
-            None if line.is_empty() => Err(no_such_hold(context, id)),
-            None => {
-                let said = format!("the process that keeps it answers {:?}", printable(&line));
-                Err(Failure::new(UNREACHABLE, said))
-            }
-        },
-        Err(error) if is_late(&error) => Err(silent(keeper)),
-        Err(_) => Err(no_such_hold(context, id)),
+    let said = put(stream, question).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => silent(keeper),
+        _ => no_such_hold(context, id),
+    })?;
+    if said.is_empty() {
+        // The hold has ended meanwhile, and has answered nobody any more.
+        return Err(no_such_hold(context, id));
     }
+    parse(&said).ok_or_else(|| {
+        let said = printable(&String::from_utf8_lossy(&said));
+        Failure::new(UNREACHABLE, format_args!("the process that keeps it answers {said:?}"))
+    })
 }
 
 /// The hold that is meant.
@@ -224,29 +223,13 @@ fn is_known(context: &Context, id: ClientId) -> Result<bool, Failure> {
     Ok(overview.agents.contains_key(&id))
 }
 
-fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
 /// Sends a question, and reads the answer to its end.
-fn put(mut stream: Stream, question: Question, deadline: Instant) -> io::Result<String> {
-    stream.write_all(question.line().as_bytes())?;
+fn put(mut stream: Stream, question: Question) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.write_all(line(&question).as_bytes())?;
     let mut said = Vec::new();
-    let mut bytes = [0; 1024];
-    while !said.ends_with(b"\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut bytes) {
-            Ok(0) => break,
-            Ok(length) => said.extend_from_slice(&bytes[..length]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    BufReader::new(stream).read_until(b'\n', &mut said)?;
+    Ok(said)
 }
 
 fn no_such_hold(context: &Context, id: ClientId) -> Failure {

@@ -50,8 +50,16 @@ impl Socket {
         let directory = place.holds();
         make(&directory)?;
         sweep(&directory);
+        Self::listen(directory, id)
+    }
+
+    /// Listens from within the directory, because a path may be longer than the system takes for a
+    /// socket.
+    fn listen(directory: PathBuf, id: ClientId) -> io::Result<Self> {
         let name = format!("{id}.{TEMPORARY}");
-        let (listener, identity) = listen(&directory, &name)?;
+        let listener = within(&directory, || Listener::bind(&name))?;
+        listener.set_nonblocking(true)?;
+        let identity = identity_at(&directory.join(&name))?;
         Ok(Self { listener, directory, name, id, identity, removal: None })
     }
 
@@ -71,10 +79,8 @@ impl Socket {
             return Ok(());
         }
         make(&self.directory)?;
-        let temporary = format!("{}.{TEMPORARY}", self.id);
-        let _ = fs::remove_file(self.directory.join(&temporary));
-        let (listener, identity) = listen(&self.directory, &temporary)?;
-        (self.listener, self.identity, self.name) = (listener, identity, temporary);
+        let _ = fs::remove_file(self.directory.join(format!("{}.{TEMPORARY}", self.id)));
+        *self = Self::listen(self.directory.clone(), self.id)?;
         self.publish()
     }
 
@@ -134,14 +140,6 @@ fn check(directory: &Path) -> io::Result<()> {
     }
     let why = "it is no directory that is this user's alone (mode 0700); remove it";
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
-}
-
-/// Listens from within the directory, because a path may be longer than the system takes for a
-/// socket.
-fn listen(directory: &Path, name: &str) -> io::Result<(Listener, Identity)> {
-    let listener = within(directory, || Listener::bind(name))?;
-    listener.set_nonblocking(true)?;
-    Ok((listener, identity_at(&directory.join(name))?))
 }
 
 /// Removes the sockets that nobody listens at any more.

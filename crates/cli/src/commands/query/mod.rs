@@ -44,7 +44,7 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     if args.tree {
         return tree::show(context, args);
     }
-    let reach = context.connect_to_ask()?;
+    let reach = context.connect(context.options().only_questions())?;
     let locks = context.lock_manager(&reach);
     let verbose = context.verbosity.is_verbose();
     if args.all_buckets {

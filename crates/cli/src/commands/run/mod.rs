@@ -10,7 +10,7 @@ mod work;
 use std::{
     collections::HashSet,
     io::{self, ErrorKind},
-    mem,
+    iter, mem,
     path::Path,
     process::{self, Child, Command, ExitCode, ExitStatus},
     task::{self, Waker},
@@ -38,7 +38,7 @@ use self::{
 };
 use super::{
     Context,
-    acquire::{Bounds, acquire, lost},
+    acquire::{Request, lost},
     inside::around,
     outage::watch_for_outages,
 };
@@ -56,31 +56,30 @@ use crate::{
 pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Failure> {
     let (names, work) = args.names_and_work()?;
     args.request.check_names(&names)?;
-    let bounds = Bounds::of(&args.request)?;
-    let reach = context.connect(bounds.reaching())?;
-    let locks = context.lock_manager(&reach);
+    let request = Request::new(context, &args.request)?;
+    let Request { reach, locks, .. } = &request;
     let mut info = this_process();
     info.keeper = info.pid;
     args.request.describe(&mut info)?;
     let command_line = shown_line(&work, args.show_args);
     info.command = format!("navlock run {command_line}");
     locks.describe(&info);
-    let names = if args.reentrant { not_held(&locks, names, &args)? } else { names };
+    let names = if args.reentrant { not_held(locks, names, &args)? } else { names };
     // This comes before any wait, so that no lock is requested that the command could not keep.
     let lifeline =
         if args.close || names.is_empty() { None } else { Some(reach.prepare_lifeline(&names)) };
     let lifeline = lifeline.transpose().map_err(|error| no_room(context, &error))?;
     if args.no_fork || args.replace {
-        refuse_where_leased(&reach, &args)?;
+        refuse_where_leased(reach, &args)?;
     }
     let grace_given = args.grace.unwrap_or(GRACE);
-    let replacing = args.replace.then(|| replace(&locks, &names, grace_given)).transpose()?;
+    let replacing = args.replace.then(|| replace(locks, &names, grace_given)).transpose()?;
     let take = match (args.any, args.steal) {
         (true, _) => Take::Any,
         (false, true) => Take::Stolen,
         (false, false) => Take::All,
     };
-    let guards = acquire(context, &locks, &names, &args.request, bounds, take)?;
+    let guards = request.acquire(&names, take)?;
     drop(replacing);
     let names = if args.any { guards.iter().map(|it| it.name().clone()).collect() } else { names };
     // From here on, any process that is started holds the locks as well.
@@ -107,8 +106,8 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     })?;
     let started = Instant::now();
     context.verbosity.detail(format_args!("running {} (process {})", shown(&work), child.id()));
-    let outage = watch_for_outages(context, &locks, &names);
-    let ended = supervisor.wait(child, &guards, &reach, policy, |name, lost, command| {
+    let outage = watch_for_outages(context, locks, &names);
+    let ended = supervisor.wait(child, &guards, reach, policy, |name, lost, command| {
         // Processes that the command leaves running must not hold locks that others have now.
         if guards.iter().all(LockGuard::is_lost) {
             lifeline = None;
@@ -141,7 +140,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     }
     // FAST: everything else ends with this process, which ends now. The broker removes the
     // process's file.
-    mem::forget((locks, reach));
+    mem::forget(request);
     context.verbosity.detail(format_args!(
         "{} ended after {}: {status}",
         shown(&work),
@@ -257,7 +256,14 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
 
 /// The command, with the variables that tell it of its locks.
 fn prepared(names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
-    let mut command = command(work);
+    let mut command = match work {
+        Work::Program(program, arguments) => {
+            let mut command = shell::command_of(program);
+            command.args(arguments);
+            command
+        }
+        Work::Shell(text) => shell::command(text),
+    };
     signal::hand_on(&mut command);
     variables::set(&mut command, names, guards);
     command
@@ -283,35 +289,17 @@ fn no_room(context: &Context, error: &io::Error) -> Failure {
     )
 }
 
-fn command(work: &Work) -> Command {
-    match work {
-        Work::Program(program, arguments) => {
-            let mut command = shell::command_of(program);
-            command.args(arguments);
-            command
-        }
-        Work::Shell(text) => shell::command(text),
-    }
-}
-
 /// The command line that others may see. It has no arguments, which may be secret, unless the user
 /// has asked to show them.
 fn shown_line(work: &Work, with_arguments: bool) -> String {
     let line = match work {
-        Work::Program(program, _) if !with_arguments => program.to_string_lossy().into_owned(),
-        Work::Shell(_) if !with_arguments => shell::program().to_string_lossy().into_owned(),
         Work::Program(program, arguments) => {
-            let mut line = program.to_string_lossy().into_owned();
-            for argument in arguments {
-                if line.len() > LONGEST_COMMAND * 4 {
-                    break;
-                }
-                line.push(' ');
-                line.push_str(&argument.to_string_lossy());
-            }
-            line
+            let arguments = arguments.iter().filter(|_| with_arguments).take(LONGEST_COMMAND);
+            let words = iter::once(program).chain(arguments).map(|word| word.to_string_lossy());
+            words.collect::<Vec<_>>().join(" ")
         }
-        Work::Shell(text) => text.to_string_lossy().into_owned(),
+        Work::Shell(text) if with_arguments => text.to_string_lossy().into_owned(),
+        Work::Shell(_) => shell::program().to_string_lossy().into_owned(),
     };
     clip_chars(&line, LONGEST_COMMAND).to_owned()
 }

@@ -7,7 +7,6 @@
 
 use std::{
     process::{Child, ExitStatus},
-    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -20,7 +19,7 @@ use navlock_platform::{
     wait::{self, BorrowedSource, Interest, Source},
 };
 
-use super::super::stream_waker::StreamWaker;
+use super::super::stream_waker::stream_waker;
 use crate::{
     args::OnLost,
     exit::{Failure, NOT_EXECUTABLE, mention},
@@ -52,7 +51,7 @@ pub(super) enum Command {
 pub(super) struct Supervisor {
     signals: PassedOn,
     /// Writes a byte into the stream of the signals, which makes the supervisor look at the locks.
-    waker: Arc<StreamWaker>,
+    waker: Waker,
     family: Family,
 }
 
@@ -77,9 +76,10 @@ impl Supervisor {
     /// From now on, catches the signals that have to be forwarded.
     pub(super) fn new() -> Result<Self, Failure> {
         let caught = PassedOn::catch();
-        let caught = caught.map(|(signals, stream)| {
-            let waker = Arc::new(StreamWaker::new(stream));
-            Self { signals, waker, family: Family::new(STARTED_BY) }
+        let caught = caught.map(|(signals, stream)| Self {
+            signals,
+            waker: stream_waker(stream),
+            family: Family::new(STARTED_BY),
         });
         caught.map_err(|error| {
             Failure::new(NOT_EXECUTABLE, format_args!("cannot catch signals: {error}"))
@@ -106,8 +106,8 @@ impl Supervisor {
     ) -> Result<Ended, Failure> {
         let note = |told: Told| (told, uptime());
         let mut told = self.signals.pass_on_early(&child).pop().map(note);
-        let end = ChildEnd::of(&child);
-        let waker = Waker::from(Arc::clone(&self.waker));
+        let process = Handle::of_child(&child).ok();
+        let waker = self.waker.clone();
         let context = Context::from_waker(&waker);
         let mut known = vec![false; guards.len()];
         let mut ending = Ending::default();
@@ -147,7 +147,8 @@ impl Supervisor {
             let checks = ending.kill_at.is_some() || ending.status.is_some() || !is_read;
             let broker = pending_source.as_ref().map(Source::source);
             let running = ending.status.is_none().then_some(&child);
-            let came = end.wait(running, self.signals.source(), broker, ending.kill_at, checks);
+            let signals = self.signals.source();
+            let came = wait(running, process.as_ref(), signals, broker, ending.kill_at, checks);
             if let Some(now) = self.signals.pass_on(running).pop() {
                 // What goes on after the command's end is ended by the next signal, once people were told. Some
                 // programs send a signal twice at once, to this process and to its group.
@@ -301,46 +302,39 @@ struct WaitEvents {
     word: bool,
 }
 
-/// How the end of a command is noticed. To notice the end does not reap the command. So the command
-/// keeps its process id until the end is known to the code that sends signals to the command. Hence
-/// no signal goes to another process that was given the same id.
-struct ChildEnd {
-    /// Readable when the command has ended. `None` where the system has no such handle, or none
-    /// left.
-    process: Option<Handle>,
-}
-
-impl ChildEnd {
-    fn of(child: &Child) -> Self {
-        Self { process: Handle::of_child(child).ok() }
-    }
-
-    /// Waits until the command, if it runs, has ended, `signals` can be read, the broker says something, or
-    /// the deadline has come. The end of another process can be read from `signals`. If `checks` is set, waits until the next check at most. Returns what has
-    /// come.
-    fn wait(
-        &self,
-        child: Option<&Child>,
-        signals: BorrowedSource<'_>,
-        broker: Option<BorrowedSource<'_>>,
-        deadline: Option<Duration>,
-        checks: bool,
-    ) -> WaitEvents {
-        let process = self.process.as_ref().filter(|_| child.is_some()).map(Source::source);
-        let next_check = (process.is_none() || checks).then_some(CHECK_INTERVAL);
-        let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
-        let timeout = next_check.into_iter().chain(left).min();
-        // In place of a source that is missing, `signals` is waited for once more. That does no harm:
-        // it gives the same answer twice.
-        let asked = [Some(signals), process, broker]
-            .map(|asked| (asked.unwrap_or(signals), Interest::READ));
-        // An error means that a signal has come, which can be read from `signals`.
-        let came = wait::wait(asked, timeout).unwrap_or_default();
-        let end = child.is_some_and(|child| {
-            if process.is_some() { came[1].any() } else { child_has_ended(child) }
-        });
-        WaitEvents { end, word: broker.is_some() && came[2].any() }
-    }
+/// Waits until the command, if it runs, has ended, `signals` can be read, the broker says something, or
+/// the deadline has come. The end of another process can be read from `signals`. If `checks` is set, waits
+/// until the next check at most. Returns what has come.
+///
+/// `process` can be read when the command has ended; `None` where the system has no such handle, or none left.
+/// To notice the end does not reap the command. So the command keeps its process id until the end is known to
+/// the code that sends signals to the command. Hence no signal goes to another process that was given the
+/// same id.
+fn wait(
+    child: Option<&Child>,
+    process: Option<&Handle>,
+    signals: BorrowedSource<'_>,
+    broker: Option<BorrowedSource<'_>>,
+    deadline: Option<Duration>,
+    checks: bool,
+) -> WaitEvents {
+    let process = process.filter(|_| child.is_some()).map(Source::source);
+    let next_check = (process.is_none() || checks).then_some(CHECK_INTERVAL);
+    let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
+    let timeout = next_check.into_iter().chain(left).min();
+    // In place of a source that is missing, `signals` is waited for once more. That does no harm:
+    // it gives the same answer twice.
+    let asked =
+        [Some(signals), process, broker].map(|asked| (asked.unwrap_or(signals), Interest::READ));
+    // An error means that a signal has come, which can be read from `signals`.
+    let came = wait::wait(asked, timeout).unwrap_or_default();
+    let end =
+        child.is_some_and(
+            |child| {
+                if process.is_some() { came[1].any() } else { child_has_ended(child) }
+            },
+        );
+    WaitEvents { end, word: broker.is_some() && came[2].any() }
 }
 
 /// The locks that are lost and whose loss was not known before.

@@ -12,7 +12,8 @@ use navlock_platform::{
     socket::{Stream, of_output},
 };
 
-use crate::exit::{Failure, UNREACHABLE, USAGE};
+use super::cannot;
+use crate::exit::{Failure, USAGE};
 
 /// The process that has started this one.
 pub(super) struct Asker {
@@ -28,16 +29,13 @@ impl Asker {
         // This comes before anything is opened. Descriptors that a service manager has passed were
         // not meant for this process.
         let _ = close_inherited();
-        let failed = |error: io::Error| {
-            Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
-        };
         let stream = of_output().map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => {
                 Failure::new(USAGE, "only 'navlock hold' itself starts its keeper")
             }
-            _ => failed(error),
+            _ => cannot(error),
         })?;
-        let mut watched = stream.try_clone().map_err(failed)?;
+        let mut watched = stream.try_clone().map_err(cannot)?;
         let (release, released) = channel();
         let watch = move || {
             let mut byte = [0];
@@ -49,7 +47,7 @@ impl Asker {
             }
         };
         let thread = thread::Builder::new().name("navlock-asker".to_owned());
-        thread.spawn(watch).map_err(failed)?;
+        thread.spawn(watch).map_err(cannot)?;
         Ok(Self { stream, released })
     }
 

@@ -3,14 +3,13 @@
 mod connection;
 mod serving;
 
-use std::{io, process::ExitCode, sync::Arc, task::Waker};
+use std::{fmt::Display, io, process::ExitCode};
 
 use navlock::{AgentInfo, LockGuard, LockManager, ResourceName, this_process};
 use navlock_platform::{
     descriptor,
     inheritance::{self, keep_files_private},
     process::leave_terminal,
-    socket::Stream,
 };
 
 use self::{
@@ -20,12 +19,7 @@ use self::{
 use super::{args::HoldArgs, guard::Guard, process::Process, socket::Socket, timer::Timer};
 use crate::{
     args::{OnLost, Take},
-    commands::{
-        Context,
-        acquire::{Bounds, acquire},
-        named::in_order_of,
-        stream_waker::StreamWaker,
-    },
+    commands::{Context, acquire::Request, named::in_order_of, stream_waker::WakeEnd},
     exit::{Failure, UNREACHABLE},
     json::Object,
 };
@@ -74,9 +68,8 @@ fn begin(
     let _ = std::env::set_current_dir("/");
     let process = args.while_pid.map(Process::open).transpose()?;
     let info = described(args, process.as_ref())?;
-    let bounds = Bounds::of(&args.request)?;
-    let reach = context.connect(bounds.reaching())?;
-    let locks = context.lock_manager(&reach);
+    let request = Request::new(context, &args.request)?;
+    let locks = &request.locks;
     locks.describe(&info);
     let no_socket = |error: io::Error, what: &str| {
         let directory = context.place.holds();
@@ -86,30 +79,24 @@ fn begin(
         );
         Failure::new(UNREACHABLE, message.to_string())
     };
-    let cannot = |error: io::Error| {
-        Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
-    };
     let mut socket = Socket::prepare(&context.place, locks.client_id())
         .map_err(|error| no_socket(error, "the lock was not taken"))?;
-    let (wake_end, waking_end) = Stream::pair().map_err(cannot)?;
-    wake_end
-        .set_nonblocking(true)
-        .and_then(|()| waking_end.set_nonblocking(true))
-        .map_err(cannot)?;
+    let (wake_end, waker) = WakeEnd::new().map_err(cannot)?;
     let mut timer = Timer::new().map_err(cannot)?;
     // While the locks are kept, no thread waits for an answer of the broker. So without this call,
     // no thread would read the broker's messages.
-    reach.keep().map_err(cannot)?;
+    request.reach.keep().map_err(cannot)?;
     let take = if args.steal { Take::Stolen } else { Take::All };
-    let guards = acquire(context, &locks, &names, &args.request, bounds, take)?;
+    let guards = request.acquire(&names, take)?;
     socket.publish().map_err(|error| no_socket(error, "the lock was taken and released again"))?;
     if let Some(time) = args.ttl {
         timer.extend(time).map_err(cannot)?;
     }
-    let text = written(&locks, &names, &guards, args.json);
+    let text = written(locks, &names, &guards, args.json);
     let guard = leave(context, args).map_err(cannot)?;
     hand_over(&text);
     guard.iter().for_each(Guard::arm);
+    let Request { reach, locks, .. } = request;
     Ok(Keeper {
         held: Some(Held { guards, locks, reach }),
         lost: String::new(),
@@ -120,9 +107,13 @@ fn begin(
         timer,
         time: args.ttl,
         wake_end,
-        waker: Waker::from(Arc::new(StreamWaker::new(waking_end))),
+        waker,
         callers: Vec::new(),
     })
+}
+
+fn cannot(error: impl Display) -> Failure {
+    Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of

@@ -16,11 +16,15 @@ use navlock_platform::{
 use super::super::{
     guard::Guard,
     process::Process,
-    question::{Answer, Question},
+    question::{Answer, Question, line, parse},
     socket::Socket,
     timer::Timer,
 };
-use crate::{args::OnLost, commands::acquire::lost, text::quoted_name};
+use crate::{
+    args::OnLost,
+    commands::{acquire::lost, stream_waker::WakeEnd},
+    text::quoted_name,
+};
 
 /// How often the keeper checks whether its socket is still there. Where the system tells of the removal, the
 /// keeper does not wait for this.
@@ -52,7 +56,7 @@ pub(super) struct Keeper {
     /// The time of the hold as it was first set, if there is one.
     pub(super) time: Option<Duration>,
     /// Readable when the broker may have told something about the locks.
-    pub(super) wake_end: Stream,
+    pub(super) wake_end: WakeEnd,
     pub(super) waker: Waker,
     /// Callers that have a connection and have not asked yet.
     pub(super) callers: Vec<Stream>,
@@ -92,8 +96,7 @@ impl Keeper {
                 return None;
             }
             if came.wake {
-                let mut bytes = [0; 64];
-                while (&self.wake_end).read(&mut bytes).is_ok_and(|length| length > 0) {}
+                self.wake_end.quiet();
                 self.look_for_losses();
             }
             for index in came.callers.into_iter().rev() {
@@ -198,7 +201,7 @@ fn receive(mut caller: &Stream) -> Option<Question> {
     let mut bytes = [0; LONGEST];
     // The caller has written its question in one piece.
     let length = caller.read(&mut bytes).ok().filter(|&length| length > 0)?;
-    let question = std::str::from_utf8(&bytes[..length]).ok().and_then(Question::parse);
+    let question = parse(&bytes[..length]);
     if question.is_none() {
         let said = "the process that keeps it is of another release, and knows no such question";
         tell(caller, &Answer::Refused(said.to_owned()));
@@ -209,5 +212,5 @@ fn receive(mut caller: &Stream) -> Option<Question> {
 fn tell(mut caller: &Stream, answer: &Answer) {
     // The stream has room for a line, so the write does not wait. If it fails, the caller has not waited
     // for the answer, and needs none.
-    let _ = caller.write_all(answer.line().as_bytes());
+    let _ = caller.write_all(line(answer).as_bytes());
 }
