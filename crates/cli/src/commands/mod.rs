@@ -33,24 +33,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-#[cfg(feature = "top")]
-use self::top::TopArgs;
-#[cfg(feature = "web")]
-use self::web::WebArgs;
-use self::{
-    clients::ClientsArgs,
-    completions::CompletionsArgs,
-    context::Context,
-    daemon::DaemonArgs,
-    doctor::DoctorArgs,
-    evict::EvictArgs,
-    hold::{ExtendArgs, HoldArgs, ReleaseArgs},
-    inside::InsideArgs,
-    man::ManArgs,
-    query::QueryArgs,
-    wait::WaitArgs,
-    watch::WatchArgs,
-};
+use self::context::Context;
 pub(crate) use self::{hold::Role, run::RunArgs};
 use crate::{
     args::Common,
@@ -79,23 +62,23 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
-    Query(QueryArgs),
-    Watch(WatchArgs),
-    Clients(ClientsArgs),
+    Query(query::QueryArgs),
+    Watch(watch::WatchArgs),
+    Clients(clients::ClientsArgs),
     #[cfg(feature = "web")]
-    Web(WebArgs),
+    Web(web::WebArgs),
     #[cfg(feature = "top")]
-    Top(TopArgs),
-    Wait(WaitArgs),
-    Inside(InsideArgs),
-    Hold(HoldArgs),
-    Release(ReleaseArgs),
-    Extend(ExtendArgs),
-    Daemon(DaemonArgs),
-    Doctor(DoctorArgs),
-    Evict(EvictArgs),
-    Completions(CompletionsArgs),
-    Man(ManArgs),
+    Top(top::TopArgs),
+    Wait(wait::WaitArgs),
+    Inside(inside::InsideArgs),
+    Hold(hold::HoldArgs),
+    Release(hold::ReleaseArgs),
+    Extend(hold::ExtendArgs),
+    Daemon(daemon::DaemonArgs),
+    Doctor(doctor::DoctorArgs),
+    Evict(evict::EvictArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 /// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker

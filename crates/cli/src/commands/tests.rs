@@ -2,9 +2,20 @@
 
 use clap::CommandFactory;
 
+#[cfg(feature = "top")]
+use super::top::TopArgs;
+#[cfg(feature = "web")]
+use super::web::WebArgs;
 use super::{
+    clients::ClientsArgs,
     daemon::{DaemonRunArgs, LogsArgs, StatusArgs},
+    doctor::DoctorArgs,
+    evict::EvictArgs,
     examples::Examples,
+    hold::HoldArgs,
+    man::ManArgs,
+    query::QueryArgs,
+    watch::WatchArgs,
     *,
 };
 use crate::args::{RequestArgs, SettingsArgs};

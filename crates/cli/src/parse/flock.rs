@@ -1,5 +1,9 @@
 //! Hints for users who ask for something that flock(1) has and navlock does not have.
 
+use clap::{CommandFactory, error::ErrorKind};
+
+use crate::commands::Cli;
+
 /// What to use instead of an option, if it is an option of flock(1) at a place where it has no
 /// meaning.
 pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<String> {
@@ -13,33 +17,17 @@ pub(super) fn instead_of(option: &str, subcommand: Option<String>) -> Option<Str
         ("--fcntl" | "--start" | "--length", _) => format!(
             "there is no option '{name}': navlock locks a name and not a file; leave the option out"
         ),
-        (
-            "-s"
-            | "--shared"
-            | "-x"
-            | "-e"
-            | "--exclusive"
-            | "-n"
-            | "--nb"
-            | "--nonblock"
-            | "-w"
-            | "--wait"
-            | "--timeout"
-            | "-E"
-            | "--conflict-exit-code"
-            | "-o"
-            | "--close"
-            | "-F"
-            | "--no-fork"
-            | "-c"
-            | "--command",
-            None,
-        ) => format!(
+        (_, None) if is_of_run(name) => format!(
             "'{name}' is an option of 'navlock run': write 'navlock run {name} … NAME COMMAND', with a \
              name where flock(1) takes a file"
         ),
         _ => return None,
     })
+}
+
+fn is_of_run(option: &str) -> bool {
+    let parsed = Cli::command().try_get_matches_from(["navlock", "run", option]);
+    parsed.map_or_else(|error| error.kind() != ErrorKind::UnknownArgument, |_| true)
 }
 
 /// What to use instead of a subcommand of this name.

@@ -1,6 +1,6 @@
 //! The table of `navlock query`.
 
-use navlock::Inspected;
+use navlock::AgentInfo;
 
 use super::{QueryArgs, entry::Entry};
 use crate::{
@@ -10,23 +10,8 @@ use crate::{
     time::elapsed,
 };
 
-const USER_AT_HOST: &str = "USER@HOST";
-
-const BUCKET: &str = "BUCKET";
-
-const COLUMNS: [Column; 11] = [
-    Column { title: "STATE", fit: Fit::Fixed },
-    Column { title: BUCKET, fit: Fit::Flexible(24) },
-    Column { title: "NAME", fit: Fit::Flexible(WIDEST_NAME) },
-    Column { title: "MODE", fit: Fit::Fixed },
-    Column { title: "PID", fit: Fit::Fixed },
-    Column { title: "COMMAND", fit: Fit::Flexible(48) },
-    Column { title: USER_AT_HOST, fit: Fit::Flexible(32) },
-    Column { title: "AGE", fit: Fit::Fixed },
-    Column { title: "WHY", fit: Fit::Last(60) },
-    Column { title: "POSITION", fit: Fit::Fixed },
-    Column { title: "CLIENT ID", fit: Fit::Last(40) },
-];
+/// What an entry tells in a column, if it tells anything.
+type Cell = fn(&Entry<'_>) -> Option<String>;
 
 /// The entries as a table, in which a column that says nothing is left out.
 pub(super) fn table(
@@ -40,69 +25,56 @@ pub(super) fn table(
     }
     // If only this machine shares the locks, there is no need to show the host.
     let here = navlock_broker::this_process().host;
-    let with_host = entries.iter().any(|entry| entry.is_elsewhere(&here));
-    let mut columns = Vec::from(COLUMNS);
-    if !with_host {
-        for column in &mut columns {
-            column.title = if column.title == USER_AT_HOST { "USER" } else { column.title };
-        }
+    let is_elsewhere = |agent: &AgentInfo| !agent.host.is_empty() && agent.host != here;
+    let with_host = entries.iter().any(|entry| entry.agent().is_some_and(is_elsewhere));
+    let user: (_, Cell) = if with_host {
+        ("USER@HOST", |entry| entry.agent().map(user_at_host))
+    } else {
+        ("USER", |entry| entry.agent().map(|agent| printable(&agent.user)))
+    };
+    let bucket: (_, _, Cell) =
+        ("BUCKET", Fit::Flexible(24), |entry| Some(printable(entry.bucket?)));
+    let mut columns: Vec<(_, _, Cell)> = vec![
+        ("STATE", Fit::Fixed, |entry| Some(entry.state.to_owned())),
+        ("NAME", Fit::Flexible(WIDEST_NAME), |entry| Some(plain_name(&entry.inspected.lock.name))),
+        ("MODE", Fit::Fixed, |entry| Some(entry.inspected.lock.mode.to_string())),
+        ("PID", Fit::Fixed, |entry| Some(entry.agent()?.pid.to_string()).filter(|pid| pid != "0")),
+        ("COMMAND", Fit::Flexible(48), |entry| Some(printable(&entry.agent()?.command))),
+        (user.0, Fit::Flexible(32), user.1),
+        ("AGE", Fit::Fixed, |entry| entry.inspected.age.map(elapsed)),
+        ("WHY", Fit::Last(60), |entry| Some(entry.why())),
+        ("POSITION", Fit::Fixed, |entry| entry.position()),
+        ("CLIENT ID", Fit::Last(40), |entry| Some(entry.inspected.lock.client_id.to_string())),
+    ];
+    if args.all_buckets {
+        columns.insert(1, bucket);
     }
-    let mut rows: Vec<_> = entries.iter().map(|entry| entry.row(with_host)).collect();
-    if !args.all_buckets {
-        remove_column(BUCKET, &mut columns, &mut rows);
-    }
+    let row = |entry: &Entry<'_>| {
+        let cells = columns.iter().map(|(.., cell)| cell(entry).filter(|cell| !cell.is_empty()));
+        // Every cell has a word, so that scripts can split a line.
+        let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned())).collect();
+        text_table::Row { cells, style: if entry.state == "held" { GOOD } else { POOR } }
+    };
+    let rows: Vec<_> = entries.iter().map(row).collect();
+    let columns: Vec<_> = columns.iter().map(|&(title, fit, _)| Column { title, fit }).collect();
     text_table::render(&columns, &rows, size.map(|(columns, _)| columns), colours)
 }
 
-/// Removes the column with this title, and its cell in each row.
-fn remove_column(title: &str, columns: &mut Vec<Column>, rows: &mut [text_table::Row]) {
-    if let Some(at) = columns.iter().position(|column| column.title == title) {
-        columns.remove(at);
-        for row in rows {
-            row.cells.remove(at);
-        }
-    }
-}
-
 impl Entry<'_> {
-    /// Whether the entry may be on another machine than this.
-    fn is_elsewhere(&self, here: &str) -> bool {
-        let host = self.inspected.agent.as_ref().map(|agent| &agent.host);
-        host.is_some_and(|host| !host.is_empty() && host != here)
+    fn agent(&self) -> Option<&AgentInfo> {
+        self.inspected.agent.as_deref()
     }
 
     /// Why it is held or waited for. That its process is stopped comes first, with the line that ends it.
     fn why(&self) -> String {
-        let purpose = self.inspected.agent.as_deref().map(purpose).filter(|why| !why.is_empty());
+        let purpose = self.agent().map(purpose).filter(|why| !why.is_empty());
         let stopped = self.continues.as_ref().map(|line| format!("stopped ({line})"));
         [stopped, purpose].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// The row of the entry, with the host or without.
-    pub(super) fn row(&self, with_host: bool) -> text_table::Row {
-        let Inspected { lock, agent, age, .. } = self.inspected;
-        let agent = agent.as_deref();
+    /// The place in the queue or, of an owned name, how often it was taken.
+    pub(super) fn position(&self) -> Option<String> {
         let taken = || self.taken().map(|taken| format!("taken {taken} times"));
-        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
-        let cells =
-            [
-                Some(self.state.to_owned()),
-                text(self.bucket.map(printable)),
-                Some(plain_name(&lock.name)),
-                Some(lock.mode.to_string()),
-                agent.filter(|agent| agent.pid != 0).map(|agent| agent.pid.to_string()),
-                text(agent.map(|agent| printable(&agent.command))),
-                text(agent.map(|agent| {
-                    if with_host { user_at_host(agent) } else { printable(&agent.user) }
-                })),
-                age.map(elapsed),
-                text(Some(self.why())),
-                self.position.map(|position| position.to_string()).or_else(taken),
-                Some(lock.client_id.to_string()),
-            ];
-        // Every cell has a word, so that scripts can split a line.
-        let cells = cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
-        let style = if self.state == "held" { GOOD } else { POOR };
-        text_table::Row { cells: cells.into(), style }
+        self.position.map(|position| position.to_string()).or_else(taken)
     }
 }
