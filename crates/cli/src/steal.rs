@@ -2,7 +2,7 @@
 
 use navlock::{
     FencingToken, Place,
-    look::{LockId, LockName},
+    look::{LockId, LockName, Queue},
     this_process,
 };
 use navlock_broker::Control;
@@ -10,6 +10,11 @@ use navlock_broker::Control;
 /// A held lock and its token. All holds of an owned name are the same lock, but their tokens
 /// differ.
 pub(crate) type Holder = (LockId, FencingToken);
+
+/// Those who hold a name, as far as they are known.
+pub(crate) fn holders(queue: &Queue) -> Vec<Holder> {
+    queue.held.iter().filter_map(|entry| Some((entry.id, entry.token?))).collect()
+}
 
 /// Steals a name from these holders, and from nobody else, and releases it. If that fails, returns
 /// the reason. `command` is the description of this program for those who lose the name. Blocks.

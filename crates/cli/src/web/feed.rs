@@ -1,19 +1,22 @@
 //! One look at the broker, which all pages share.
 
 use std::{
-    io,
+    io, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use navlock::{ConnectError, Look, LookOptions, News, Place, look::Watcher};
+use navlock::{Look, LookOptions, News, Place, look::Watcher};
 use navlock_broker::Control;
 use navlock_platform::process::seen;
 use tokio::sync::watch;
 
-use super::store::{Broker, Store};
-use crate::remedy::Here;
+use super::store::Store;
+use crate::{
+    picture::{Broker, Picture},
+    remedy::Here,
+};
 
 /// How often pages are told at most.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -67,7 +70,7 @@ impl Feed {
         let mut watcher = Watcher::new(LASTING);
         let mut broker = None;
         let mut watch = Instant::now();
-        // When pages may be told again, and whether there is anything that they have not been told.
+        // When pages may be told again, and whether there may be anything that they have not been told.
         let (mut soonest, mut is_behind) = (Instant::now(), false);
         loop {
             let due = [is_behind.then_some(soonest), watcher.next()].into_iter().flatten().min();
@@ -83,67 +86,43 @@ impl Feed {
                 Ok(Some(News::NoBroker)) => broker = None,
                 _ => {}
             }
-            is_behind |= self.take_in(&look, news);
+            let has_failed = news.is_err();
+            let mut store = self.store();
+            is_behind |= store.picture.take(&look, news);
             let now = Instant::now();
             if watch <= now {
                 watch = now + WATCH;
-                is_behind |= self.see_broker(broker);
-                let seen = here.see(look.overview(), look.pid_namespace());
-                is_behind |= self.store().see_processes(&seen, watcher.confirmed());
+                store.tidy();
+                if let Some(pid) = broker {
+                    see_broker(pid, &mut store.picture);
+                }
+                is_behind |= store.version() > 0;
             }
             let is_to_confirm = watcher.next().is_some_and(|next| next <= now);
             if (is_behind || is_to_confirm) && soonest <= now {
-                watcher.look(look.overview(), now);
-                let version = {
-                    let mut store = self.store();
-                    let seen = here.see(look.overview(), look.pid_namespace());
-                    store.refresh(look.overview(), watcher.confirmed(), &seen);
-                    store.version()
-                };
+                watcher.look(store.picture.overview(), now);
+                store.picture.deadlocks = watcher.confirmed().cloned().collect();
+                store.refresh(here);
                 let took = now.elapsed();
                 (soonest, is_behind) = (Instant::now() + PERIOD.max(took * SHARE), false);
-                self.versions.send_replace(version);
+                let version = store.version();
+                self.versions.send_if_modified(|told| mem::replace(told, version) != version);
+            }
+            drop(store);
+            if has_failed {
+                thread::sleep(RETRY);
             }
         }
     }
+}
 
-    /// Checks whether the broker, which has this process number, is stopped. Returns whether that
-    /// is new.
-    fn see_broker(&self, pid: Option<u32>) -> bool {
-        let Some(pid) = pid else { return false };
-        let is_stopped = seen(pid).is_some_and(|process| process.is_stopped);
-        let mut store = self.store();
-        if is_stopped {
-            store.broker_is(Broker::Stopped(pid))
-        } else {
-            store.is_stopped() && store.broker_is(Broker::Running)
-        }
-    }
-
-    /// Takes in what the broker has told. Returns whether anything is new.
-    fn take_in(&self, look: &Look, news: Result<Option<News>, ConnectError>) -> bool {
-        let mut store = self.store();
-        match news {
-            Ok(None) => false,
-            Ok(Some(News::Events(events))) => {
-                store.happened(&events);
-                true
-            }
-            Ok(Some(news)) => {
-                let broker = if news == News::NoBroker { Broker::None } else { Broker::Running };
-                store.broker_is(broker);
-                store.anew(look.overview());
-                true
-            }
-            Err(error) => {
-                let is_new = store.broker_is(Broker::Failed(error.to_string()));
-                drop(store);
-                if !is_new {
-                    thread::sleep(RETRY);
-                }
-                is_new
-            }
-        }
+/// Checks whether the broker, which has this process number, is stopped.
+fn see_broker(pid: u32, picture: &mut Picture) {
+    let is_stopped = seen(pid).is_some_and(|process| process.is_stopped);
+    if is_stopped {
+        picture.broker_is(Broker::Stopped(pid));
+    } else if matches!(picture.broker, Broker::Stopped(_)) {
+        picture.broker_is(Broker::Running);
     }
 }
 

@@ -6,10 +6,9 @@
 
 pub(crate) mod browser;
 mod clock;
-mod connection_limit;
+mod connections;
 mod feed;
 mod gate;
-mod name_numbers;
 mod render;
 mod routes;
 mod store;
@@ -18,24 +17,19 @@ use std::{
     io,
     net::{SocketAddr, TcpListener},
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use navlock::Place;
-use navlock_platform::socket::{self, AsyncListener, AsyncStream};
-use tokio::{runtime, time::sleep};
+use navlock_platform::socket::{self, AsyncListener};
+use tokio::runtime;
 
 use self::{
     browser::Entry,
-    connection_limit::{Admission, LimitedListener},
     feed::Feed,
     gate::{Gate, Hosts},
     routes::Site,
 };
 use crate::json::Object;
-
-/// For how long no connection is accepted after there was no room for one.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where pages are served.
 pub(crate) enum Listener {
@@ -83,42 +77,20 @@ impl Web {
     /// Serves the site as long as the process lasts.
     pub(crate) fn serve(self) -> io::Result<()> {
         let router = routes::router(self.site);
-        let service = router.into_make_service_with_connect_info::<Admission>();
         runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
             match self.listener {
                 Listener::Tcp(_, listener) => {
                     listener.set_nonblocking(true)?;
                     let listener = tokio::net::TcpListener::from_std(listener)?;
-                    axum::serve(LimitedListener::new(listener), service).await
+                    connections::serve(async || Ok(listener.accept().await?.0), router).await;
                 }
                 Listener::Unix(listener) => {
                     listener.set_nonblocking(true)?;
-                    let listener = Sockets(AsyncListener::from_std(listener)?);
-                    axum::serve(LimitedListener::new(listener), service).await
+                    let listener = AsyncListener::from_std(listener)?;
+                    connections::serve(async || Ok(listener.accept().await?.0), router).await;
                 }
             }
+            Ok(())
         })
-    }
-}
-
-/// A listener at the path of a socket, of the kind that the system has.
-struct Sockets(AsyncListener);
-
-impl axum::serve::Listener for Sockets {
-    type Io = AsyncStream;
-    type Addr = ();
-
-    async fn accept(&mut self) -> (AsyncStream, ()) {
-        loop {
-            if let Ok((connection, _)) = self.0.accept().await {
-                return (connection, ());
-            }
-            // There is no room for one more connection, or the client that connected has gone.
-            sleep(PAUSE).await;
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Only the beginning of texts of others is shown, because they may be very long: a name of a
 //! mebibyte would be sent anew whenever something happens to it.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use navlock::{
     AgentInfo, ClientId, ResourceName,
@@ -14,9 +14,9 @@ use navlock_broker::MAX_META;
 
 use super::clock::Clock;
 use crate::{
-    json::Object,
+    json::{IfKnown, Object},
     past::{End, Past, Span},
-    remedy::Remedy,
+    remedy::{Remedy, Surroundings},
 };
 
 /// How many UTF-16 code units of a name are shown, and how many characters of other texts.
@@ -28,6 +28,9 @@ const MOST_ENTRIES: usize = 500;
 /// How many lines of the tree are shown, and of each root.
 const MOST_ROWS: usize = 600;
 const MOST_ROWS_OF_ROOT: usize = 150;
+
+/// How many agents that hold others up are checked for stopped processes.
+const MOST_WATCHED: usize = 64;
 
 /// How many deadlocks are shown, and how many members of each.
 pub(super) const MOST_DEADLOCKS: usize = 50;
@@ -50,25 +53,24 @@ pub(super) fn queue(key: u64, name: &LockName, queue: &Queue, clock: Clock) -> S
     let entries = |entries: &[Entry]| {
         array(entries.iter().take(MOST_ENTRIES).map(|one| entry(one, clock).to_string()))
     };
-    let mut object = with_name(Object::default().number("key", key), name)
+    with_name(Object::default().number("key", key), name)
         .json("held", entries(&queue.held))
         .json("pending", entries(&queue.pending))
-        .json("owned", entries(&queue.owned));
-    for (count, entries) in [("heldCount", &queue.held), ("pendingCount", &queue.pending)] {
-        object = object.number(count, entries.len() as u64);
-    }
-    object.to_string()
+        .json("owned", entries(&queue.owned))
+        .number("heldCount", queue.held.len() as u64)
+        .number("pendingCount", queue.pending.len() as u64)
+        .to_string()
 }
 
 /// A lock or a request.
 fn entry(entry: &Entry, clock: Clock) -> Object {
-    let object = Object::default()
+    Object::default()
         .string("id", &entry.id.to_string())
         .string("agent", &entry.id.client_id.to_string())
         .string("mode", entry.mode.as_str())
-        .number("since", clock.at(entry.since));
-    let object = entry.why.iter().fold(object, |object, why| object.string("why", why));
-    object.found(entry)
+        .number("since", clock.at(entry.since))
+        .if_known(entry.why.as_ref(), |it, why| it.string("why", why))
+        .found(entry)
 }
 
 /// The past holders of a name and the present ones.
@@ -82,20 +84,17 @@ pub(super) fn spans(past: &Past, name: &LockName, clock: Clock) -> String {
 }
 
 fn span(Span { entry, info: who, requested, end }: &Span, clock: Clock) -> Object {
-    let mut object = Object::default()
+    let said = |it: Object, key, of: &Arc<AgentInfo>| it.object(key, &info(Object::default(), of));
+    Object::default()
         .string("id", &entry.id.to_string())
         .string("mode", entry.mode.as_str())
-        .number("from", clock.at(entry.since));
-    if let Some(requested) = requested {
-        object = object.number("requested", clock.at(*requested));
-    }
-    if let Some(End { at, how, by }) = end {
-        object = object.number("to", clock.at(*at)).string("how", how);
-        if let Some(by) = by {
-            object = object.object("by", &info(Object::default(), by));
-        }
-    }
-    who.iter().fold(object, |object, who| object.object("who", &info(Object::default(), who)))
+        .number("from", clock.at(entry.since))
+        .if_known(*requested, |it, requested| it.number("requested", clock.at(requested)))
+        .if_known(end.as_ref(), |it, End { at, how, by }| {
+            let it = it.number("to", clock.at(*at)).string("how", how);
+            it.if_known(by.as_ref(), |it, by| said(it, "by", by))
+        })
+        .if_known(who.as_ref(), |it, who| said(it, "who", who))
 }
 
 fn with_name(object: Object, name: &LockName) -> Object {
@@ -130,17 +129,18 @@ pub(super) fn info(mut object: Object, info: &AgentInfo) -> Object {
 }
 
 pub(super) fn agent(id: ClientId, agent: &Agent, count: Count, clock: Clock) -> String {
-    let mut object =
-        Object::default().string("id", &id.to_string()).string("bucket", &beginning(&agent.bucket));
-    if let Some(client) = agent.client {
-        object = object.number("client", client);
-    }
-    if let Some(silence) = agent.silence {
-        let silent = Object::default().number("since", clock.at(silence.since));
-        object = object.object("silent", &silent.number("ends", clock.at(silence.ends)));
-    }
     let Count { held, pending, owned, .. } = count;
-    object = object.number("held", held).number("pending", pending).number("owned", owned);
+    let object = Object::default()
+        .string("id", &id.to_string())
+        .string("bucket", &beginning(&agent.bucket))
+        .if_known(agent.client, |it, client| it.number("client", client))
+        .if_known(agent.silence, |it, silence| {
+            let silent = Object::default().number("since", clock.at(silence.since));
+            it.object("silent", &silent.number("ends", clock.at(silence.ends)))
+        })
+        .number("held", held)
+        .number("pending", pending)
+        .number("owned", owned);
     info(object, &agent.info).to_string()
 }
 
@@ -164,25 +164,28 @@ fn why(why: Why) -> &'static str {
 pub(super) fn tree(
     roots: &[Root<'_>],
     key: impl Fn(&LockName) -> u64,
-    stopped: &HashMap<ClientId, Vec<u32>>,
+    seen: &Surroundings<'_>,
     clock: Clock,
 ) -> String {
     let mut room = MOST_ROWS;
-    array(roots.iter().map(|root| {
+    array(roots.iter().enumerate().map(|(at, root)| {
         let shown = root.rows.len().min(MOST_ROWS_OF_ROOT).min(room);
         room -= shown;
         let rows = root.rows[..shown].iter().map(|row| {
-            let object = Object::default()
+            let is_watched = row.depth == 0 && at < MOST_WATCHED;
+            let stopped = is_watched.then(|| seen.stopped(row.entry.id.client_id));
+            let stopped = stopped.filter(|pids| !pids.is_empty());
+            Object::default()
                 .number("depth", row.depth as u64)
                 .number("below", row.below as u64)
                 .number("key", key(row.name))
-                .boolean("held", row.is_held);
-            let object = row.why.iter().fold(object, |object, it| object.string("why", why(*it)));
-            let pids = stopped.get(&row.entry.id.client_id).filter(|_| row.depth == 0);
-            let object = pids.into_iter().fold(object, |object, pids| {
-                object.json("stopped", array(pids.iter().map(u32::to_string)))
-            });
-            object.object("entry", &entry(row.entry, clock)).to_string()
+                .boolean("held", row.is_held)
+                .if_known(row.why, |it, of| it.string("why", why(of)))
+                .if_known(stopped, |it, pids| {
+                    it.json("stopped", array(pids.iter().map(u32::to_string)))
+                })
+                .object("entry", &entry(row.entry, clock))
+                .to_string()
         });
         Object::default()
             .number("blocks", root.blocks as u64)
@@ -194,13 +197,14 @@ pub(super) fn tree(
 }
 
 /// The deadlocks, and the remedies for each.
-pub(super) fn deadlocks(
-    all: &[(&Deadlock, Vec<Remedy>)],
+pub(super) fn deadlocks<'a>(
+    all: impl Iterator<Item = &'a Deadlock>,
     key: impl Fn(&LockName) -> u64,
+    seen: &Surroundings<'_>,
     clock: Clock,
 ) -> String {
-    array(all.iter().map(|(deadlock, remedies)| {
-        let remedies: Vec<_> = remedies.iter().map(Remedy::json).collect();
+    array(all.map(|deadlock| {
+        let remedies: Vec<_> = seen.remedies_of(deadlock).iter().map(Remedy::json).collect();
         let members = deadlock.members.iter().take(MOST_MEMBERS).map(|member| {
             Object::default()
                 .number("key", key(&member.name))

@@ -9,7 +9,7 @@ use std::{
 use axum::{
     Router,
     body::Bytes,
-    extract::{ConnectInfo, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
     middleware::{self, Next},
     response::{
@@ -24,7 +24,6 @@ use tokio::sync::watch;
 
 use super::{
     browser::Entry,
-    connection_limit::Admission,
     feed::Feed,
     gate::{Gate, parameter},
 };
@@ -94,12 +93,7 @@ pub(super) fn router(site: Arc<Site>) -> Router {
 
 async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
     let mut response = match site.gate.admit(request.method(), request.uri(), request.headers()) {
-        Ok(_) => {
-            if let Some(ConnectInfo(admission)) = request.extensions().get() {
-                Admission::admit(admission);
-            }
-            next.run(request).await
-        }
+        Ok(_) => next.run(request).await,
         // A refused request ends its connection, so that nobody keeps a place by such requests.
         Err((status, why)) => {
             (status, [(header::CONNECTION, "close")], format!("{why}\n")).into_response()

@@ -1,13 +1,18 @@
 //! How keys change the model.
 
+pub(super) use crossterm::event::KeyCode as Key;
 use navlock::look::LockName;
 
 use super::{
-    key::Key,
     model::{Dialog, Model, Place, View, Wish},
     view::body,
 };
-use crate::steal::Holder;
+use crate::steal::{Holder, holders};
+
+/// ^C, ^Z and ^L.
+pub(super) const INTERRUPT: Key = Key::Char('\u{3}');
+pub(super) const SUSPEND: Key = Key::Char('\u{1a}');
+pub(super) const REDRAW: Key = Key::Char('\u{c}');
 
 /// The longest filter.
 const LONGEST: usize = 200;
@@ -16,9 +21,9 @@ impl Model {
     /// Does what this key asks for. Returns what the model cannot do itself.
     pub(super) fn press(&mut self, key: Key) -> Option<Wish> {
         match key {
-            Key::Interrupt => return Some(Wish::Interrupt),
-            Key::Suspend => return Some(Wish::Suspend),
-            Key::Redraw => return Some(Wish::Redraw),
+            INTERRUPT => return Some(Wish::Interrupt),
+            SUSPEND => return Some(Wish::Suspend),
+            REDRAW => return Some(Wish::Redraw),
             _ => {}
         }
         self.message = None;
@@ -36,7 +41,7 @@ impl Model {
     fn write_filter(&mut self, key: Key, before: String) -> Option<Dialog> {
         match key {
             Key::Enter => return None,
-            Key::Escape => {
+            Key::Esc => {
                 self.filter = before;
                 return None;
             }
@@ -81,7 +86,7 @@ impl Model {
                     }
                 }
             }
-            Key::Escape | Key::Backspace | Key::Char('h') => {
+            Key::Esc | Key::Backspace | Key::Char('h') => {
                 if self.places.len() > 1 {
                     self.places.pop();
                 } else {
@@ -118,19 +123,23 @@ impl Model {
     /// Chooses another line. `to` gets the chosen line and the number of lines.
     fn go(&mut self, to: impl Fn(usize, usize) -> usize) {
         let body = body(self);
-        let line = to(body.chosen, body.count).min(body.count.saturating_sub(1));
-        let chosen = (self.place().view == View::Names).then(|| (body.subject)(line));
+        let count = body.rows.len();
+        let line = to(body.chosen(self), count).min(count.saturating_sub(1));
+        let name = body.rows.get(line).and_then(|row| row.name.cloned());
         drop(body);
-        if let Some(chosen) = chosen {
-            self.chosen = chosen;
+        if self.is_table() {
+            self.chosen = name;
         }
         self.places.last_mut().expect("the first is never left").line = line;
     }
 
     /// The name that the chosen line is about.
     fn subject(&self) -> Option<LockName> {
+        if let View::Name(name) = &self.place().view {
+            return Some(name.clone());
+        }
         let body = body(self);
-        (body.subject)(body.chosen)
+        body.rows.get(body.chosen(self))?.name.cloned()
     }
 
     fn turn_to(&mut self, view: View) {
@@ -142,19 +151,16 @@ impl Model {
     }
 
     fn next_bucket(&mut self) {
-        let buckets = self.data().buckets();
-        self.bucket = match &self.bucket {
-            None => buckets.into_iter().next(),
-            Some(bucket) => buckets.into_iter().find(|next| next > bucket),
-        };
+        let before = self.bucket.as_deref();
+        let is_next = |next: &&str| before.is_none_or(|before| *next > before);
+        let next = self.data().buckets().into_iter().find(is_next).map(str::to_owned);
+        self.bucket = next;
         self.chosen = None;
     }
 
     /// The holders of a name, as far as they are known.
     fn holders(&self, name: &LockName) -> Vec<Holder> {
-        let queue = self.live.overview().queues.get(name);
-        let held = queue.iter().flat_map(|queue| &queue.held);
-        held.filter_map(|entry| Some((entry.id, entry.token?))).collect()
+        self.live.overview().queues.get(name).map(holders).unwrap_or_default()
     }
 
     fn ask_to_steal(&mut self) {

@@ -1,14 +1,11 @@
 //! `navlock top`: who holds what, who waits, and for how long, as it happens.
 //!
 //! The [`model`] is the state of the program, which keys change. The [`view`] makes a screen of the
-//! model. Neither knows of the terminal, which is handled here, or of the broker, to which
-//! [`looker`] listens.
+//! model. Neither knows of the terminal, which is handled here, or of the broker, at which a thread of
+//! its own looks.
 
 mod args;
-mod data;
-mod key;
 mod keys;
-mod looker;
 mod model;
 mod order;
 mod terminal;
@@ -19,12 +16,13 @@ mod view;
 use std::{
     io,
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
     thread,
     time::{Duration, Instant},
 };
 
-use navlock::{Place, look::LockName};
+use navlock::{Look, LookOptions, Place, look::LockName};
 use navlock_platform::{
     process::Signal,
     signal::{self, CaughtSignals},
@@ -33,12 +31,10 @@ use navlock_platform::{
 
 pub(crate) use self::args::TopArgs;
 use self::{
-    data::Heard,
-    looker::{Messages, Sender},
     model::{Model, Wish},
     terminal::Screen,
 };
-use super::Context;
+use super::{Context, stream_waker::WakeEnd};
 use crate::{
     exit::{Failure, SIGNALLED, UNREACHABLE, USAGE},
     remedy::Here,
@@ -64,9 +60,6 @@ const HEEDED: [Signal; 6] = [
     Signal::RESIZED,
 ];
 
-/// How long messages are taken in before keys are read again.
-const SHARE: Duration = Duration::from_millis(50);
-
 pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure> {
     if !terminal::is_there() {
         let why = "top draws on a terminal, and this is none that it can draw on; 'navlock query --watch' \
@@ -83,12 +76,12 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     }
     let failed =
         |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot show it: {error}"));
-    let (sender, heard) = Messages::channel().map_err(failed)?;
-    looker::look(context.place.clone(), sender).map_err(failed)?;
-    let (thief, stolen) = Messages::channel().map_err(failed)?;
+    let model = Arc::new(Mutex::new(model));
+    let (wake_end, waker) = WakeEnd::new().map_err(failed)?;
+    let place = context.place.clone();
+    look(place.clone(), Arc::clone(&model), waker.clone()).map_err(failed)?;
     let signals = CaughtSignals::catch(&HEEDED).map_err(failed)?;
-    let top =
-        Top { model, heard, stolen, thief: Arc::new(thief), place: context.place.clone(), signals };
+    let top = Top { model, wake_end, waker, place, signals };
     // Either an error or the signal tells that the terminal has gone, whichever is noticed first.
     let end = top
         .show()
@@ -104,13 +97,39 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     }
 }
 
+/// Looks at the broker, on a thread that takes what happens into the model. So keys are heard while the
+/// broker does not answer.
+fn look(place: Place, model: Arc<Mutex<Model>>, waker: Waker) -> io::Result<()> {
+    let thread = thread::Builder::new().name("navlock-look".to_owned());
+    thread.spawn(move || {
+        // No lock should have to wait for this process.
+        navlock_broker::lower_thread_priority();
+        let mut look = Look::new(place, LookOptions::default());
+        loop {
+            let news = look.next(None);
+            let has_failed = news.is_err();
+            if lock(&model).live.take(&look, news) {
+                waker.wake_by_ref();
+            }
+            if has_failed {
+                thread::sleep(TICK);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// A panic of another thread was told, and ends the drawing.
+fn lock(model: &Mutex<Model>) -> MutexGuard<'_, Model> {
+    model.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The running program.
 struct Top {
-    model: Model,
-    heard: Messages<Heard>,
-    /// The outcomes of stealing.
-    stolen: Messages<String>,
-    thief: Arc<Sender<String>>,
+    model: Arc<Mutex<Model>>,
+    /// Readable when another thread has changed the model.
+    wake_end: WakeEnd,
+    waker: Waker,
     place: Place,
     signals: CaughtSignals,
 }
@@ -119,23 +138,23 @@ struct Top {
 type End = Option<Signal>;
 
 impl Top {
-    fn show(mut self) -> io::Result<End> {
+    fn show(self) -> io::Result<End> {
         let mut screen = Screen::take()?;
         // When to draw in any case, and the earliest time to draw because of events.
         let mut due = Instant::now();
         let mut soonest = due;
-        let mut is_behind = false;
         loop {
             let now = Instant::now();
             if now >= due {
-                self.model.tick(now);
-                self.model.size = screen.size()?;
-                screen.draw(|buffer| view::draw(&self.model, buffer))?;
+                let mut model = lock(&self.model);
+                model.tick(now);
+                model.size = screen.size()?;
+                screen.draw(|buffer| view::draw(&model, buffer))?;
                 due = now + TICK;
                 // Even if drawing takes long, there must be time for other things.
                 soonest = Instant::now() + PERIOD.max(4 * now.elapsed());
             }
-            let ready = self.wait(if is_behind { now } else { due })?;
+            let ready = self.wait(due)?;
             if let Some(signal) = ready.signal {
                 match signal {
                     Signal::RESIZED => {}
@@ -149,7 +168,8 @@ impl Top {
             }
             if ready.keys {
                 for key in terminal::pressed()? {
-                    match self.model.press(key) {
+                    let wish = lock(&self.model).press(key);
+                    match wish {
                         None => {}
                         Some(Wish::Quit) => return Ok(None),
                         Some(Wish::Interrupt) => return Ok(Some(Signal::INTERRUPT)),
@@ -160,19 +180,9 @@ impl Top {
                 }
                 due = now;
             }
-            if ready.stolen {
-                self.stolen.quiet();
-                while let Some(message) = self.stolen.next() {
-                    self.model.message = Some(message);
-                    due = now;
-                }
-            }
-            if ready.heard || is_behind {
-                let news;
-                (news, is_behind) = self.receive();
-                if news {
-                    due = due.min(soonest);
-                }
+            if ready.news {
+                self.wake_end.quiet();
+                due = due.min(soonest);
             }
         }
     }
@@ -182,7 +192,7 @@ impl Top {
         let keys = terminal::keys();
         let mut asked: Vec<_> = self.signals.sources().map(|(_, source)| source).collect();
         let first = asked.len();
-        asked.extend([keys.source(), self.heard.descriptor(), self.stolen.descriptor()]);
+        asked.extend([keys.source(), self.wake_end.source()]);
         let asked: Vec<_> = asked.into_iter().map(|source| (source, Interest::READ)).collect();
         let left = until.saturating_duration_since(Instant::now());
         let came = match wait_many(&asked, Some(left)) {
@@ -198,23 +208,8 @@ impl Top {
             signal: signal.map(|index| self.signals.take(index)),
             keys: came[first].readable,
             has_hung_up: came[first].ended,
-            heard: came[first + 1].readable,
-            stolen: came[first + 2].readable,
+            news: came[first + 1].readable,
         })
-    }
-
-    /// Takes in messages. Returns whether there were any, and whether there may be more.
-    fn receive(&mut self) -> (bool, bool) {
-        self.heard.quiet();
-        let (began, mut news) = (Instant::now(), false);
-        while let Some(heard) = self.heard.next() {
-            news |= !matches!(&heard, Heard::Events(events) if events.is_empty());
-            self.model.live.receive(heard);
-            if began.elapsed() > SHARE {
-                return (news, true);
-            }
-        }
-        (news, false)
     }
 
     /// Gives the terminal to the shell, until the shell continues this program.
@@ -229,18 +224,21 @@ impl Top {
     }
 
     /// Steals a lock from these holders, if nobody else holds it, and releases it.
-    fn steal(&mut self, name: LockName, from: Vec<Holder>) {
-        let (place, thief) = (self.place.clone(), Arc::clone(&self.thief));
+    fn steal(&self, name: LockName, from: Vec<Holder>) {
+        let (place, waker, model) =
+            (self.place.clone(), self.waker.clone(), Arc::clone(&self.model));
         let thread = thread::Builder::new().name("navlock-steal".to_owned());
+        let mut locked = lock(&self.model);
         let spawned = thread.spawn(move || {
             let shown = quoted_name(&name.name);
             let message = match steal(&place, &name, &from, "navlock top") {
                 Ok(()) => format!("{shown} was stolen; it goes to the next waiter"),
                 Err(why) => format!("{shown}: {why}"),
             };
-            thief.send(message);
+            lock(&model).message = Some(message);
+            waker.wake();
         });
-        self.model.message = Some(match spawned {
+        locked.message = Some(match spawned {
             Ok(_) => "stealing …".to_owned(),
             Err(error) => format!("nothing was stolen: {error}"),
         });
@@ -248,12 +246,10 @@ impl Top {
 }
 
 /// What there is to do.
-#[expect(clippy::struct_excessive_bools, reason = "they have nothing to do with each other")]
 #[derive(Default)]
 struct Ready {
     signal: Option<Signal>,
     keys: bool,
     has_hung_up: bool,
-    heard: bool,
-    stolen: bool,
+    news: bool,
 }

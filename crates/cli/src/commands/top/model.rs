@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use navlock::look::{LockName, Watcher};
 
-use super::{data::Data, order::Order};
+use super::order::Order;
 use crate::{
+    picture::Picture,
     remedy::{Here, Surroundings},
     steal::Holder,
 };
@@ -52,9 +53,9 @@ pub(super) enum Dialog {
 }
 
 pub(super) struct Model {
-    pub(super) live: Data,
+    pub(super) live: Picture,
     /// The data that is shown while the program is paused.
-    pub(super) frozen: Option<Box<Data>>,
+    pub(super) frozen: Option<Box<Picture>>,
     watcher: Watcher,
     /// When the next search for deadlocks is due.
     search: Instant,
@@ -82,7 +83,7 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new(here: Here, socket: String, now: Instant) -> Self {
         Self {
-            live: Data::new(now),
+            live: Picture::new(now),
             frozen: None,
             watcher: Watcher::new(LASTING),
             search: now,
@@ -103,7 +104,7 @@ impl Model {
     }
 
     /// The data that is shown.
-    pub(super) fn data(&self) -> &Data {
+    pub(super) fn data(&self) -> &Picture {
         self.frozen.as_deref().unwrap_or(&self.live)
     }
 
@@ -120,6 +121,11 @@ impl Model {
     /// The view that is shown.
     pub(super) fn place(&self) -> &Place {
         self.places.last().expect("the first is never left")
+    }
+
+    /// Whether the view is the table of names, in which a name stays chosen wherever it stands.
+    pub(super) fn is_table(&self) -> bool {
+        self.place().view == View::Names
     }
 
     /// To be called when time has passed.

@@ -10,7 +10,7 @@ use std::{
 
 use crossterm::{
     cursor::Show,
-    event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+    event::{self, Event, KeyEvent, KeyEventKind, KeyModifiers},
     execute,
     terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
 };
@@ -22,7 +22,7 @@ use ratatui_core::{
 };
 use ratatui_crossterm::CrosstermBackend;
 
-use super::key::Key;
+use super::keys::{INTERRUPT, Key, REDRAW, SUSPEND};
 use crate::terminal;
 
 /// How many keys are read before the screen is drawn again.
@@ -173,26 +173,16 @@ fn key(event: KeyEvent) -> Option<Key> {
         return None;
     }
     let is_control = event.modifiers.contains(KeyModifiers::CONTROL);
-    Some(match event.code {
-        KeyCode::Char('c') if is_control => Key::Interrupt,
-        KeyCode::Char('z') if is_control => Key::Suspend,
-        KeyCode::Char('l') if is_control => Key::Redraw,
-        KeyCode::Char('h') if is_control => Key::Backspace,
-        KeyCode::Char(_) if is_control || event.modifiers.contains(KeyModifiers::ALT) => {
-            return None;
-        }
-        KeyCode::Char(char) => Key::Char(char),
-        KeyCode::Up => Key::Up,
-        KeyCode::Down => Key::Down,
-        KeyCode::Right | KeyCode::Enter => Key::Enter,
-        KeyCode::PageUp => Key::PageUp,
-        KeyCode::PageDown => Key::PageDown,
-        KeyCode::Home => Key::Home,
-        KeyCode::End => Key::End,
-        KeyCode::Left | KeyCode::Esc => Key::Escape,
-        KeyCode::Backspace => Key::Backspace,
-        _ => return None,
-    })
+    match event.code {
+        Key::Char('c') if is_control => Some(INTERRUPT),
+        Key::Char('z') if is_control => Some(SUSPEND),
+        Key::Char('l') if is_control => Some(REDRAW),
+        Key::Char('h') if is_control => Some(Key::Backspace),
+        Key::Char(_) if is_control || event.modifiers.contains(KeyModifiers::ALT) => None,
+        Key::Right => Some(Key::Enter),
+        Key::Left => Some(Key::Esc),
+        key => Some(key),
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,23 +1,25 @@
 //! Tests of what the page is told of events.
 
-use std::{iter, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
-use navlock::{FencingToken, Mode, look::Entry};
+use navlock::{
+    FencingToken, Mode,
+    look::{Change, Entry, Event, LockId, Overview},
+};
 use serde_json::Value;
 
 use super::*;
-use crate::{remedy::Here, text::bytes_of};
+use crate::text::bytes_of;
 
-/// A store, and the overview from which the store is refreshed.
+/// A store that has been told things.
 struct Shown {
     store: Store,
-    overview: Overview,
 }
 
 impl Shown {
     fn new() -> Self {
-        let mut shown = Self { store: Store::default(), overview: Overview::default() };
-        shown.store.anew(&shown.overview);
+        let mut shown = Self { store: Store::default() };
+        shown.store.picture.anew(Overview::default(), 0, None);
         shown.refresh();
         shown
     }
@@ -25,16 +27,11 @@ impl Shown {
     fn tell(&mut self, changes: impl IntoIterator<Item = Change>) {
         let events: Vec<_> =
             changes.into_iter().map(|change| Event { at: Instant::now(), change }).collect();
-        for event in &events {
-            self.overview.apply(event);
-        }
-        self.store.happened(&events);
+        self.store.picture.happened(&events);
     }
 
     fn refresh(&mut self) {
-        let here = Here::made_up(|_| None);
-        let seen = here.see(&self.overview, None);
-        self.store.refresh(&self.overview, iter::empty(), &seen);
+        self.store.refresh(&Here::made_up(|_| None));
     }
 
     fn since(&self, version: u64) -> Option<Value> {
@@ -56,7 +53,7 @@ fn entry(client_id: ClientId, serial: u64) -> Entry {
 
 #[test]
 fn a_page_that_comes_before_anything_is_known_is_told_that_there_is_nothing() {
-    let shown = Shown { store: Store::default(), overview: Overview::default() };
+    let shown = Shown { store: Store::default() };
     let state = shown.state();
     assert_eq!([&state["tree"], &state["deadlocks"]], [&serde_json::json!([]); 2]);
 }
@@ -69,15 +66,15 @@ fn a_page_that_has_missed_much_is_told_the_present_state() {
         let entry = entry(agent, serial);
         let id = entry.id;
         shown.tell([Change::Granted { name: name("db"), entry }]);
-        shown.tell((serial < 999).then(|| Change::Released { name: name("db"), id }));
         shown.refresh();
+        shown.tell((serial < 999).then(|| Change::Released { name: name("db"), id }));
     }
     let change = shown.since(1).unwrap();
     let names = change["names"].as_array().unwrap();
     assert_eq!(names.len(), 1);
     assert_eq!(names[0]["held"][0]["id"], format!("{agent}/999"));
     assert_eq!(change["version"], 1001);
-    assert_eq!(shown.since(1001).unwrap()["names"], Value::Null);
+    assert_eq!(shown.since(1001).unwrap()["names"], serde_json::json!([]));
     let last = entry(agent, 999).id;
     shown.tell([Change::Released { name: name("db"), id: last }]);
     shown.refresh();
@@ -99,11 +96,11 @@ fn how_much_is_not_shown_is_told() {
 }
 
 #[test]
-fn only_so_many_changes_are_remembered_and_then_all_is_told() {
+fn only_so_many_parts_that_have_gone_are_remembered_and_then_all_is_told() {
     let mut shown = Shown::new();
     let agent = ClientId::random();
-    for round in 0..3 {
-        for serial in 0..MOST_CHANGES as u64 / 2 {
+    for round in 0..7 {
+        for serial in 0..MOST_GONE as u64 / 2 {
             let name = name(&serial.to_string());
             let entry = entry(agent, serial);
             shown.tell([match round % 2 {
@@ -113,11 +110,19 @@ fn only_so_many_changes_are_remembered_and_then_all_is_told() {
         }
         shown.refresh();
     }
-    assert!(shown.store.changes.len() <= MOST_CHANGES);
-    assert_eq!(shown.since(0), None);
-    assert_eq!(shown.since(1), None);
-    assert!(shown.since(2).is_some() && shown.since(5).is_none());
-    assert_eq!(shown.state()["names"].as_array().unwrap().len(), MOST_CHANGES / 2);
+    assert!(shown.store.gone.len() <= MOST_GONE);
+    assert_eq!((shown.store.version(), shown.since(0), shown.since(2)), (8, None, None));
+    assert!(shown.since(3).is_some() && shown.since(9).is_none());
+    assert_eq!(shown.since(7).unwrap()["names"].as_array().unwrap().len(), MOST_GONE / 2);
+    assert_eq!(shown.state()["names"].as_array().unwrap().len(), MOST_GONE / 2);
+}
+
+#[test]
+fn a_page_is_told_nothing_where_nothing_has_changed() {
+    let mut shown = Shown::new();
+    shown.tell([Change::Recovered]);
+    shown.refresh();
+    assert_eq!(shown.store.version(), 1);
 }
 
 #[test]
@@ -203,9 +208,8 @@ fn names_that_have_gone_are_forgotten_in_the_end_however_long_they_are() {
     }
     shown.store.tidy();
     let keys = &shown.store.keys;
-    let bytes: usize = keys.of.keys().map(bytes_of).sum();
+    let bytes: usize = keys.keys().map(bytes_of).sum();
     // The limit is what is remembered of locks that have ended.
     assert!(bytes <= 8 << 20, "{bytes}");
-    assert_eq!(keys.of.len(), keys.names.len());
-    assert!(keys.of.contains_key(&name("stays")));
+    assert!(keys.contains_key(&name("stays")));
 }

@@ -7,7 +7,7 @@ use navlock::{
 
 use super::{
     super::{
-        key::Key,
+        keys::{INTERRUPT, Key, SUSPEND},
         model::{View, Wish},
     },
     SECOND, World, name,
@@ -44,7 +44,7 @@ fn a_chosen_name_stays_chosen_wherever_its_row_goes() {
     assert_eq!(world.names(), ["c", "a", "b"]);
     world.model.press(Key::Enter);
     assert_eq!(world.model.place().view, View::Name(name("b")));
-    world.model.press(Key::Escape);
+    world.model.press(Key::Esc);
     for (key, expected) in [(Key::Home, "c"), (Key::PageDown, "b"), (Key::Up, "a"), (Key::End, "b")]
     {
         world.model.press(key);
@@ -62,7 +62,7 @@ fn a_filter_shows_what_has_the_text_and_is_dropped_again() {
     assert_eq!(world.names(), ["Alpha"]);
     assert!(world.screen().ends_with(&format!("{:80}", "/ALPH_")), "{}", world.screen());
     world.model.press(Key::Backspace);
-    world.model.press(Key::Escape);
+    world.model.press(Key::Esc);
     assert_eq!(world.names().len(), 3);
     // While a filter is written, keys are text.
     world.press("/q");
@@ -71,7 +71,7 @@ fn a_filter_shows_what_has_the_text_and_is_dropped_again() {
     world.press("et");
     world.model.press(Key::Enter);
     assert_eq!(world.names(), ["beta"]);
-    world.model.press(Key::Escape);
+    world.model.press(Key::Esc);
     assert_eq!(world.names().len(), 3);
 }
 
@@ -152,11 +152,9 @@ fn help_names_the_keys_and_any_key_ends_it() {
     }
     world.press("x");
     assert!(!world.screen().contains("steal the lock"));
-    for (key, wish) in [
-        (Key::Interrupt, Wish::Interrupt),
-        (Key::Suspend, Wish::Suspend),
-        (Key::Char('q'), Wish::Quit),
-    ] {
+    for (key, wish) in
+        [(INTERRUPT, Wish::Interrupt), (SUSPEND, Wish::Suspend), (Key::Char('q'), Wish::Quit)]
+    {
         world.press("?");
         assert_eq!(world.model.press(key), Some(wish));
         world.press("x");

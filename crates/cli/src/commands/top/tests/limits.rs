@@ -11,10 +11,7 @@ use navlock::{
 };
 use navlock_platform::process::Seen;
 
-use super::{
-    super::{data::Heard, key::Key},
-    SECOND, World, client, name, thirteen,
-};
+use super::{super::keys::Key, SECOND, World, client, name, thirteen};
 use crate::{past::MOST, text::width};
 
 /// Names that could do harm where they are shown.
@@ -63,8 +60,8 @@ fn no_size_and_no_name_breaks_the_screen() {
                 }
             }
         }
-        world.model.press(Key::Escape);
-        world.model.press(Key::Escape);
+        world.model.press(Key::Esc);
+        world.model.press(Key::Esc);
     }
 }
 
@@ -89,7 +86,7 @@ fn of_ten_thousand_names_only_those_are_made_that_are_seen() {
     });
     let at = world.now;
     let events = granted.chain(waiting).map(|change| Event { at, change });
-    world.receive(Heard::Events(events.collect()));
+    world.tell(&events.collect::<Vec<_>>());
     for view in ["n", "n\n", "t"] {
         for key in view.chars() {
             world.model.press(if key == '\n' { Key::Enter } else { Key::Char(key) });
@@ -119,7 +116,7 @@ fn past_names_are_bounded_in_number_and_forgotten_in_time() {
             Change::Released { name, id: entry.id },
         ];
         let events = events.map(|change| Event { at: world.now, change });
-        world.model.live.receive(Heard::Events(events.into()));
+        world.model.live.happened(&events);
     }
     assert!((1000..=MOST + 1).contains(&world.model.data().names().count()));
     let last = name("99999");

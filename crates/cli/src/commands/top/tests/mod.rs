@@ -17,8 +17,7 @@ use navlock_platform::process::Seen;
 use ratatui_core::{backend::TestBackend, terminal::Terminal};
 
 use super::{
-    data::Heard,
-    key::Key,
+    keys::Key,
     model::{Model, Wish},
     view,
 };
@@ -62,19 +61,24 @@ impl World {
         let now = Instant::now();
         let model = Model::new(Here::made_up(process), "/run/sock".to_owned(), now);
         let mut world = Self { model, now, overview: Overview::default(), serial: 0 };
-        world.receive(Heard::Anew { overview: Box::default(), missed: 0, namespace: None });
+        world.anew(Overview::default(), 0);
         world
     }
 
-    fn receive(&mut self, heard: Heard) {
-        self.model.live.receive(heard);
+    fn anew(&mut self, overview: Overview, missed: u64) {
+        self.model.live.anew(overview, missed, None);
+        self.model.tick(self.now);
+    }
+
+    fn tell(&mut self, events: &[Event]) {
+        self.model.live.happened(events);
         self.model.tick(self.now);
     }
 
     fn happens(&mut self, change: Change) {
         let event = Event { at: self.now, change };
         self.overview.apply(&event);
-        self.receive(Heard::Events(vec![event]));
+        self.tell(&[event]);
     }
 
     /// A process connects to the broker.

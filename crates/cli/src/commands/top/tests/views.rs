@@ -11,9 +11,10 @@ use ratatui_core::{
 };
 
 use super::{
-    super::{data::Heard, key::Key, model::View, view},
+    super::{keys::Key, model::View, view},
     SECOND, World, name, thirteen,
 };
+use crate::picture::Broker;
 
 #[test]
 fn the_longest_wait_comes_first_and_then_the_longest_hold() {
@@ -83,7 +84,7 @@ fn a_name_is_shown_with_its_queue_in_order_and_what_has_happened() {
     world.model.press(Key::Down);
     let ends = format!("{}   ends it", line_to_end(2, false));
     assert!(world.screen().contains(&ends), "{}", world.screen());
-    world.model.press(Key::Escape);
+    world.model.press(Key::Esc);
     assert_eq!(world.model.place().view, View::Names);
 }
 
@@ -148,14 +149,14 @@ fn clients_are_shown_with_how_much_each_has() {
 fn how_the_broker_is_is_said() {
     let mut world = World::new();
     world.holds(1, &name("a"));
-    let mut overview = Box::new(world.overview.clone());
+    let mut overview = world.overview.clone();
     overview.left_out = 7;
-    world.receive(Heard::Anew { overview, missed: 17, namespace: None });
+    world.anew(overview, 17);
     assert!(world.screen().contains("missed 17  not shown 7"));
     assert_eq!(world.names(), ["a"]);
-    world.receive(Heard::NoBroker);
+    world.model.live.without_broker();
     assert!(world.screen().contains("no broker is running: nobody holds anything"));
-    world.receive(Heard::Failed("it is \u{1b}[31mstopped".to_owned()));
+    world.model.live.broker_is(Broker::Failed("it is \u{1b}[31mstopped".to_owned()));
     assert!(world.screen().contains(r"it is \u{1b}[31mstopped"), "{}", world.screen());
 }
 

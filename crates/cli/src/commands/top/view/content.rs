@@ -1,24 +1,67 @@
 //! The part of the screen that differs from view to view.
 
-use navlock::look::LockName;
+use std::rc::Rc;
 
-use super::line::Line;
+use navlock::look::{Entry, LockName};
 
-/// What a view shows. Lines are made when they are shown.
+use super::{line::Line, name_table::remedies};
+use crate::commands::top::model::Model;
+
+/// What a view shows.
 pub(in crate::commands::top) struct Body<'a> {
     /// The title of the view.
     pub(super) title: String,
-    /// The row above the lines.
+    /// The line above the rows.
     pub(super) head: Line,
-    /// How many lines there are.
-    pub(in crate::commands::top) count: usize,
-    /// The line that is chosen.
-    pub(in crate::commands::top) chosen: usize,
-    pub(super) line: Box<dyn Fn(usize) -> Line + 'a>,
-    /// The name that a line is about.
-    pub(in crate::commands::top) subject: Box<dyn Fn(usize) -> Option<LockName> + 'a>,
-    /// More about the chosen line.
-    pub(super) details: Box<dyn Fn(usize) -> Vec<Line> + 'a>,
-    /// The text that is shown if there are no lines.
-    pub(super) empty: String,
+    pub(in crate::commands::top) rows: Vec<Row<'a>>,
+    /// The text that is shown if there are no rows.
+    pub(super) empty: &'static str,
+}
+
+/// A row that can be chosen. Its line is made when it is shown.
+pub(in crate::commands::top) struct Row<'a> {
+    pub(super) line: Box<dyn Fn() -> Line + 'a>,
+    /// The name that the row is about.
+    pub(in crate::commands::top) name: Option<&'a LockName>,
+    /// The lock or request of which more is told if the row is chosen, and whether it is held.
+    pub(super) entry: Option<(&'a Entry, bool)>,
+    /// What else is told if the row is chosen.
+    pub(super) note: &'static [&'static str],
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(line: impl Fn() -> Line + 'a) -> Self {
+        Self { line: Box::new(line), name: None, entry: None, note: &[] }
+    }
+
+    /// Rows of which nothing more is told.
+    pub(super) fn all<T: 'a>(shown: Vec<T>, line: impl Fn(&T) -> Line + 'a) -> Vec<Self> {
+        let line = Rc::new(line);
+        let row = |one| {
+            let line = Rc::clone(&line);
+            Self::new(move || line(&one))
+        };
+        shown.into_iter().map(row).collect()
+    }
+
+    /// More about the row.
+    pub(super) fn details(&self, model: &Model) -> Vec<Line> {
+        let told = self.name.zip(self.entry);
+        let told = told.map(|(name, (entry, is_held))| remedies(model, name, entry, is_held));
+        let note = self.note.iter().map(|line| Line::new(*line, super::line::DIM));
+        told.into_iter().flatten().chain(note).collect()
+    }
+}
+
+impl Body<'_> {
+    /// The row that is chosen.
+    pub(in crate::commands::top) fn chosen(&self, model: &Model) -> usize {
+        let is_chosen = |row: &Row<'_>| row.name == model.chosen.as_ref();
+        let chosen = match (model.is_table(), &model.chosen) {
+            (false, _) => model.place().line,
+            (true, None) => 0,
+            (true, Some(_)) => self.rows.iter().position(is_chosen).unwrap_or(model.place().line),
+        };
+        chosen.min(self.rows.len().saturating_sub(1))
+    }
 }

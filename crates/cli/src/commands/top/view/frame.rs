@@ -12,10 +12,8 @@ use super::{
     name_table::rate,
 };
 use crate::{
-    commands::top::{
-        data::Broker,
-        model::{Dialog, Model, View},
-    },
+    commands::top::model::{Dialog, Model, View},
+    picture::Broker,
     text::{clipped, printable, quoted_name, width},
     time::elapsed,
 };
@@ -55,22 +53,23 @@ pub(in crate::commands::top) fn draw(model: &Model, buffer: &mut Buffer) {
     }
     let body = body(model);
     screen.line(0, &status(model, width.into()));
-    screen.line(1, &Line::new(body.title, BOLD));
+    screen.line(1, &Line::new(&*body.title, BOLD));
     screen.line(2, &body.head);
-    let details = if height >= LOW { (body.details)(body.chosen) } else { Vec::new() };
-    let details = if body.count == 0 { &[][..] } else { &details[..details.len().min(DETAILS)] };
+    let chosen = body.chosen(model);
+    let details = body.rows.get(chosen).filter(|_| height >= LOW).map(|row| row.details(model));
+    let mut details = details.unwrap_or_default();
+    details.truncate(DETAILS);
     // One row stays free above the details, and one row below them is for the hints.
     let under = if details.is_empty() { 1 } else { details.len() + 2 };
     let rows = usize::from(height).saturating_sub(3 + under);
-    let top = body.chosen.saturating_sub(rows / 2).min(body.count.saturating_sub(rows));
-    for (row, index) in (top..body.count).take(rows).enumerate() {
-        let y = 3 + u16::try_from(row).unwrap_or(u16::MAX);
-        screen.line(y, &(body.line)(index));
-        if index == body.chosen {
+    let top = chosen.saturating_sub(rows / 2).min(body.rows.len().saturating_sub(rows));
+    for (y, (index, row)) in (3..).zip(body.rows.iter().enumerate().skip(top).take(rows)) {
+        screen.line(y, &(row.line)());
+        if index == chosen {
             screen.restyle(y, REVERSED);
         }
     }
-    if body.count == 0 && rows > 0 {
+    if body.rows.is_empty() && rows > 0 {
         screen.line(3, &Line::new(body.empty, DIM));
     }
     for (row, line) in details.iter().rev().enumerate() {
@@ -98,8 +97,8 @@ fn status(model: &Model, room: usize) -> Line {
         line = line.add("  PAUSED", BAD);
     }
     match &data.broker {
-        Broker::Telling => {}
-        Broker::Silent => line = line.add("  asking the broker", DIM),
+        Broker::Running | Broker::Stopped(_) => {}
+        Broker::Unknown => line = line.add("  asking the broker", DIM),
         Broker::None => {
             line = line.add("  no broker is running: nobody holds anything", WAITS);
         }
@@ -118,7 +117,7 @@ fn status(model: &Model, room: usize) -> Line {
         None => format!("  buckets {}", data.buckets().len()),
     };
     line = line.add(bucket, PLAIN);
-    let events = rate(data.events.per_second(data.second()));
+    let events = rate(data.events.per_second(data.past.second(data.now)));
     if !events.is_empty() {
         line = line.add(format!("  events {events}"), PLAIN);
     }

@@ -26,87 +26,102 @@ impl Line {
     }
 }
 
-/// A column of a table. `tells` says what its cells tell.
-pub(super) struct Column<C> {
-    pub(super) tells: C,
+/// A column of a table with rows of the type `R`.
+pub(super) struct Column<R> {
     pub(super) title: &'static str,
     /// Columns get room in this order. Columns with the highest numbers are left out first.
-    pub(super) rank: u8,
+    rank: u8,
     /// With less room than this, the column is left out.
-    pub(super) least: usize,
+    least: usize,
     /// More room than this does not improve the column.
-    pub(super) most: usize,
-    pub(super) is_number: bool,
+    most: usize,
+    is_number: bool,
+    /// Makes a cell of this width.
+    cell: fn(&R, usize) -> (String, Style),
 }
 
-/// The width of each column in a line with this many columns of the terminal; 0 if the column is
-/// left out.
-pub(super) fn fit<C: Copy, const N: usize>(
-    columns: &[Column<C>; N],
-    is_wanted: impl Fn(C) -> bool,
-    room: usize,
-) -> [usize; N] {
-    let mut ranked: Vec<_> = (0..N).filter(|&index| is_wanted(columns[index].tells)).collect();
-    ranked.sort_by_key(|&index| columns[index].rank);
-    let mut widths = [0; N];
-    let mut taken = 0;
-    for &index in &ranked {
-        let gap = usize::from(taken > 0);
-        let least = columns[index].least;
-        if taken + gap + least <= room {
-            widths[index] = least;
-            taken += gap + least;
-        } else if taken == 0 {
-            // The first column is shown in any case, as far as there is room.
-            widths[index] = room;
-            taken = room;
+/// A column of texts, with its title, its rank, and the least and the most room for it.
+pub(super) fn text<R>(
+    title: &'static str,
+    rank: u8,
+    least: usize,
+    most: usize,
+    cell: fn(&R, usize) -> (String, Style),
+) -> Column<R> {
+    Column { title, rank, least, most, is_number: false, cell }
+}
+
+/// A column of numbers, which stand at its right side.
+pub(super) fn number<R>(
+    title: &'static str,
+    rank: u8,
+    least: usize,
+    most: usize,
+    cell: fn(&R, usize) -> (String, Style),
+) -> Column<R> {
+    Column { is_number: true, ..text(title, rank, least, most, cell) }
+}
+
+/// The columns for which there is room, each with its width.
+pub(super) struct Table<R>(Vec<(Column<R>, usize)>);
+
+impl<R> Table<R> {
+    /// A table in a line with this many columns of the terminal.
+    pub(super) fn new(columns: Vec<Column<R>>, room: u16) -> Self {
+        let room = usize::from(room);
+        let mut ranked: Vec<_> = (0..columns.len()).collect();
+        ranked.sort_by_key(|&index| columns[index].rank);
+        let mut widths = vec![0; columns.len()];
+        let mut taken = 0;
+        for &index in &ranked {
+            let gap = usize::from(taken > 0);
+            let least = columns[index].least;
+            if taken + gap + least <= room {
+                widths[index] = least;
+                taken += gap + least;
+            } else if taken == 0 {
+                // The first column is shown in any case, as far as there is room.
+                widths[index] = room;
+                taken = room;
+            }
         }
-    }
-    for index in ranked {
-        if widths[index] > 0 {
-            let more = (room - taken).min(columns[index].most.saturating_sub(widths[index]));
-            widths[index] += more;
-            taken += more;
+        for index in ranked {
+            if widths[index] > 0 {
+                let more = (room - taken).min(columns[index].most.saturating_sub(widths[index]));
+                widths[index] += more;
+                taken += more;
+            }
         }
+        Self(columns.into_iter().zip(widths).filter(|(_, wide)| *wide > 0).collect())
     }
-    widths
-}
 
-/// The cells of a line, each as wide as its column. `cell` makes a cell from what it has to tell
-/// and its width. Only cells that are shown are made.
-pub(super) fn row<C: Copy, const N: usize>(
-    columns: &[Column<C>; N],
-    widths: &[usize; N],
-    cell: impl Fn(C, usize) -> (String, Style),
-) -> Line {
-    line_of(columns, widths, |column, wide| cell(column.tells, wide))
-}
+    /// The titles of the columns.
+    pub(super) fn titles(&self) -> Line {
+        self.line(|column, _| (column.title.to_owned(), BOLD))
+    }
 
-/// The titles of the columns.
-pub(super) fn titles<C, const N: usize>(columns: &[Column<C>; N], widths: &[usize; N]) -> Line {
-    line_of(columns, widths, |column, _| (column.title.to_owned(), BOLD))
-}
+    /// A row. Only cells that are shown are made.
+    pub(super) fn row(&self, row: &R) -> Line {
+        self.line(|column, wide| (column.cell)(row, wide))
+    }
 
-fn line_of<C, const N: usize>(
-    columns: &[Column<C>; N],
-    widths: &[usize; N],
-    cell: impl Fn(&Column<C>, usize) -> (String, Style),
-) -> Line {
-    let mut line = Line::default();
-    for (column, &wide) in columns.iter().zip(widths).filter(|(_, wide)| **wide > 0) {
-        if !line.0.is_empty() {
-            line = line.add(" ", PLAIN);
+    fn line(&self, cell: impl Fn(&Column<R>, usize) -> (String, Style)) -> Line {
+        let mut line = Line::default();
+        for (column, wide) in &self.0 {
+            if !line.0.is_empty() {
+                line = line.add(" ", PLAIN);
+            }
+            let (text, style) = cell(column, *wide);
+            let text = shortened(&text, *wide);
+            let padding = " ".repeat(wide.saturating_sub(width(&text)));
+            line = if column.is_number {
+                line.add(padding, PLAIN).add(text, style)
+            } else {
+                line.add(text, style).add(padding, PLAIN)
+            };
         }
-        let (text, style) = cell(column, wide);
-        let text = shortened(&text, wide);
-        let padding = " ".repeat(wide.saturating_sub(width(&text)));
-        line = if column.is_number {
-            line.add(padding, PLAIN).add(text, style)
-        } else {
-            line.add(text, style).add(padding, PLAIN)
-        };
+        line
     }
-    line
 }
 
 /// The text in lines that are no wider than this, broken at spaces where that is possible.
@@ -160,21 +175,16 @@ mod tests {
 
     #[test]
     fn columns_are_left_out_where_there_is_no_room() {
-        let column = |rank, least, most| Column {
-            tells: rank,
-            title: "X",
-            rank,
-            least,
-            most,
-            is_number: false,
+        let column = |rank, least, most| text("X", rank, least, most, |(), _| Default::default());
+        let columns = || vec![column(0, 4, 10), column(2, 3, 3), column(1, 5, 20)];
+        let widths = |room| {
+            let table = Table::new(columns(), room);
+            table.0.iter().map(|(column, wide)| (column.rank, *wide)).collect::<Vec<_>>()
         };
-        let columns = [column(0, 4, 10), column(2, 3, 3), column(1, 5, 20)];
-        let widths = |room| fit(&columns, |_| true, room);
-        assert_eq!(widths(100), [10, 3, 20]);
-        assert_eq!(widths(16), [6, 3, 5]);
-        assert_eq!(widths(10), [4, 0, 5]);
-        assert_eq!(widths(2), [2, 0, 0]);
-        assert_eq!(widths(0), [0, 0, 0]);
-        assert_eq!(fit(&columns, |tells| tells != 1, 16), [10, 3, 0]);
+        assert_eq!(widths(100), [(0, 10), (2, 3), (1, 20)]);
+        assert_eq!(widths(16), [(0, 6), (2, 3), (1, 5)]);
+        assert_eq!(widths(10), [(0, 4), (1, 5)]);
+        assert_eq!(widths(2), [(0, 2)]);
+        assert_eq!(widths(0), []);
     }
 }

@@ -1,7 +1,6 @@
 //! All names, in an order.
 
 use std::{
-    cmp::Ordering,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -13,105 +12,71 @@ use navlock::{
 use ratatui_core::style::Style;
 
 use super::{
-    Body,
-    line::{BOLD, Column, DIM, HELD, Line, PLAIN, WAITS, fit, row, titles},
+    content::{Body, Row},
+    line::{BOLD, Column, DIM, HELD, Line, PLAIN, Table, WAITS, number, text},
 };
 use crate::{
-    commands::top::{data::Data, model::Model, order::Order},
+    commands::top::{model::Model, order::Order},
     past::{NamePast, Times},
+    picture::Picture,
     remedy::Surroundings,
     text::{printable, short_name},
     time::{elapsed, taken},
 };
 
-/// What the cells of a column tell.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cell {
-    Name,
-    Bucket,
-    /// The mode of the first holder.
-    Mode,
-    Holder,
-    /// For how long the name has been held.
-    Held,
-    /// How many requests wait.
-    Queue,
-    /// The longest wait so far.
-    Wait,
-    /// Grants a second.
-    Rate,
-    /// The mean of the waits that have ended.
-    Mean,
-    /// The time that 99 of 100 waits took at most.
-    P99,
-}
-
-const COLUMNS: [Column<Cell>; 10] = [
-    Column { tells: Cell::Name, title: "NAME", rank: 0, least: 10, most: 60, is_number: false },
-    Column { tells: Cell::Bucket, title: "BUCKET", rank: 5, least: 8, most: 16, is_number: false },
-    Column { tells: Cell::Mode, title: "MODE", rank: 9, least: 4, most: 9, is_number: false },
-    Column { tells: Cell::Holder, title: "HOLDER", rank: 4, least: 12, most: 40, is_number: false },
-    Column { tells: Cell::Held, title: "HELD", rank: 3, least: 6, most: 6, is_number: true },
-    Column { tells: Cell::Queue, title: "QUEUE", rank: 2, least: 5, most: 5, is_number: true },
-    Column { tells: Cell::Wait, title: "WAIT", rank: 1, least: 6, most: 6, is_number: true },
-    Column { tells: Cell::Rate, title: "RATE", rank: 6, least: 6, most: 6, is_number: true },
-    Column { tells: Cell::Mean, title: "MEAN", rank: 8, least: 7, most: 7, is_number: true },
-    Column { tells: Cell::P99, title: "P99", rank: 7, least: 7, most: 7, is_number: true },
-];
-
 /// A name, with what is known of it.
-struct Row<'a> {
+struct Named<'a> {
+    model: &'a Model,
     name: &'a LockName,
     queue: Option<&'a Queue>,
     past: Option<&'a NamePast>,
     key: (u64, u64),
 }
 
+fn columns<'a>() -> Vec<Column<Named<'a>>> {
+    vec![
+        text("NAME", 0, 10, 60, |it, wide| (short_name(&it.name.name, wide), it.style())),
+        text("BUCKET", 5, 8, 16, |it, _| it.cell(printable(&it.name.bucket))),
+        text("MODE", 9, 4, 9, |it, wide| it.cell(it.held().map(|entry| mode(entry.mode, wide)))),
+        text("HOLDER", 4, 12, 40, |it, _| it.cell(it.holder())),
+        number("HELD", 3, 6, 6, |it, _| it.cell(held_for(it.queue, it.now()).map(elapsed))),
+        number("QUEUE", 2, 5, 5, |it, _| it.cell(it.waiters().map(|count| count.to_string()))),
+        number("WAIT", 1, 6, 6, |it, _| {
+            (longest_wait(it.queue, it.now()).map(elapsed).unwrap_or_default(), it.style())
+        }),
+        number("RATE", 6, 6, 6, |it, _| it.cell(rate(grants(it.past, it.model.data())))),
+        number("MEAN", 8, 7, 7, |it, _| it.cell(it.past.and_then(|it| it.waits.mean()).map(taken))),
+        number("P99", 7, 7, 7, |it, _| it.cell(p99(it.past).map(taken))),
+    ]
+}
+
 pub(super) fn body(model: &Model) -> Body<'_> {
-    let data = model.data();
-    let now = data.now;
-    let rows = Rc::new(rows(model));
-    let with_bucket = model.bucket.is_none()
-        && rows
-            .first()
-            .is_some_and(|first| rows.iter().any(|row| row.name.bucket != first.name.bucket));
-    let is_wanted = |cell| cell != Cell::Bucket || with_bucket;
-    let widths = fit(&COLUMNS, is_wanted, model.size.0.into());
-    let is_chosen = |row: &Row<'_>| model.chosen.as_ref() == Some(row.name);
-    let chosen = rows.iter().position(is_chosen);
-    let chosen = chosen.unwrap_or(if model.chosen.is_some() { model.place().line } else { 0 });
-    let (of_lines, of_subjects, of_details) =
-        (Rc::clone(&rows), Rc::clone(&rows), Rc::clone(&rows));
-    let held = rows.iter().filter(|row| row.queue.is_some_and(|queue| !queue.held.is_empty()));
-    let pending = rows.iter().filter_map(|row| row.queue).map(|queue| queue.pending.len());
+    let names = names(model);
+    let mut columns = columns();
+    let is_one_bucket = names.windows(2).all(|two| two[0].name.bucket == two[1].name.bucket);
+    if model.bucket.is_some() || is_one_bucket {
+        columns.retain(|column| column.title != "BUCKET");
+    }
+    let table = Rc::new(Table::new(columns, model.size.0));
+    let held = names.iter().filter(|it| it.held().is_some()).count();
+    let pending: usize = names.iter().filter_map(Named::waiters).sum();
     let title = format!(
-        "names {}  held {}  waiting {}  by {}{}",
-        rows.len(),
-        held.count(),
-        pending.sum::<usize>(),
+        "names {}  held {held}  waiting {pending}  by {}{}",
+        names.len(),
         model.order.word(),
         if model.is_reversed { ", reversed" } else { "" }
     );
-    Body {
-        title,
-        head: titles(&COLUMNS, &widths),
-        count: rows.len(),
-        chosen: chosen.min(rows.len().saturating_sub(1)),
-        line: Box::new(move |index| {
-            of_lines.get(index).map(|row| line(model, row, &widths, now)).unwrap_or_default()
-        }),
-        subject: Box::new(move |index| of_subjects.get(index).map(|row| row.name.clone())),
-        details: Box::new(move |index| {
-            let first =
-                of_details.get(index).and_then(|row| Some((row.name, row.queue?.held.first()?)));
-            first.map(|(name, entry)| remedies(model, name, entry, true)).unwrap_or_default()
-        }),
-        empty: if model.filter.is_empty() {
-            "nothing is held and nobody waits".to_owned()
-        } else {
-            "no name is like that".to_owned()
-        },
-    }
+    let head = table.titles();
+    let rows = names.into_iter().map(|it| {
+        let table = Rc::clone(&table);
+        let (name, entry) = (Some(it.name), it.held().map(|entry| (entry, true)));
+        Row { name, entry, ..Row::new(move || table.row(&it)) }
+    });
+    let empty = match model.filter.as_str() {
+        "" => "nothing is held and nobody waits",
+        _ => "no name is like that",
+    };
+    Body { title, head, rows: rows.collect(), empty }
 }
 
 /// What can be done about a holder or waiter.
@@ -130,38 +95,27 @@ pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: b
 }
 
 /// The names that are shown, in their order.
-fn rows(model: &Model) -> Vec<Row<'_>> {
+fn names(model: &Model) -> Vec<Named<'_>> {
     let data = model.data();
     let wanted = model.filter.to_lowercase();
     let is_wanted = |name: &LockName| {
         model.bucket.as_ref().is_none_or(|bucket| *bucket == *name.bucket)
-            && (wanted.is_empty()
-                || match name.name.as_str() {
-                    Some(text) => text.to_lowercase().contains(&wanted),
-                    None => name.name.to_string().to_lowercase().contains(&wanted),
-                })
+            && (wanted.is_empty() || name.name.to_string().to_lowercase().contains(&wanted))
     };
-    let named = data.names().filter(|name| is_wanted(name));
-    let mut rows: Vec<_> = named
-        .map(|name| {
-            let (queue, past) = (data.overview().queues.get(name), data.past.names.get(name));
-            let key = key(model.order, queue, past, data);
-            Row { name, queue, past, key }
-        })
-        .collect();
-    let compare = |one: &Row<'_>, two: &Row<'_>| -> Ordering {
-        two.key.cmp(&one.key).then_with(|| one.name.cmp(two.name))
-    };
-    if model.is_reversed {
-        rows.sort_unstable_by(|one, two| compare(two, one));
-    } else {
-        rows.sort_unstable_by(compare);
-    }
-    rows
+    let named = data.names().filter(|name| is_wanted(name)).map(|name| {
+        let (queue, past) = (data.overview().queues.get(name), data.past.names.get(name));
+        Named { model, name, queue, past, key: key(model.order, queue, past, data) }
+    });
+    let mut names: Vec<_> = named.collect();
+    names.sort_unstable_by(|one, two| {
+        let order = two.key.cmp(&one.key).then_with(|| one.name.cmp(two.name));
+        if model.is_reversed { order.reverse() } else { order }
+    });
+    names
 }
 
 /// The value that decides where a name stands. The name with the largest value comes first.
-fn key(order: Order, queue: Option<&Queue>, past: Option<&NamePast>, data: &Data) -> (u64, u64) {
+fn key(order: Order, queue: Option<&Queue>, past: Option<&NamePast>, data: &Picture) -> (u64, u64) {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let held = || held_for(queue, data.now).map_or(0, micros);
     let waited = || longest_wait(queue, data.now).map_or(0, |wait| micros(wait).max(1));
@@ -184,8 +138,8 @@ fn key(order: Order, queue: Option<&Queue>, past: Option<&NamePast>, data: &Data
 }
 
 /// Grants a second.
-pub(super) fn grants(past: Option<&NamePast>, data: &Data) -> f64 {
-    past.map_or(0.0, |past| past.grants.per_second(data.second()))
+pub(super) fn grants(past: Option<&NamePast>, data: &Picture) -> f64 {
+    past.map_or(0.0, |past| past.grants.per_second(data.past.second(data.now)))
 }
 
 /// The time that 99 of 100 waits took at most.
@@ -201,56 +155,55 @@ fn longest_wait(queue: Option<&Queue>, now: Instant) -> Option<Duration> {
     queue?.pending.iter().map(|entry| entry.age(now)).max()
 }
 
-fn line(model: &Model, of: &Row<'_>, widths: &[usize; 10], now: Instant) -> Line {
-    let data = model.data();
-    let waits = of.queue.is_some_and(|queue| !queue.pending.is_empty());
-    let held = of.queue.and_then(|queue| queue.held.first());
-    let style = match (waits, held) {
-        (true, _) => WAITS,
-        (false, Some(_)) => HELD,
-        (false, None) => DIM,
-    };
-    row(&COLUMNS, widths, |cell, wide| -> (String, Style) {
-        let text = match cell {
-            Cell::Name => return (short_name(&of.name.name, wide), style),
-            Cell::Bucket => printable(&of.name.bucket),
-            Cell::Mode => held.map(|entry| mode(entry.mode, wide)).unwrap_or_default(),
-            Cell::Holder => holder(model, of.queue),
-            Cell::Held => held_for(of.queue, now).map(elapsed).unwrap_or_default(),
-            Cell::Queue => match of.queue.map_or(0, |queue| queue.pending.len()) {
-                0 => String::new(),
-                count => count.to_string(),
-            },
-            Cell::Wait => {
-                return (longest_wait(of.queue, now).map(elapsed).unwrap_or_default(), style);
-            }
-            Cell::Rate => rate(grants(of.past, data)),
-            Cell::Mean => of.past.and_then(|it| it.waits.mean()).map(taken).unwrap_or_default(),
-            Cell::P99 => p99(of.past).map(taken).unwrap_or_default(),
+impl<'a> Named<'a> {
+    fn now(&self) -> Instant {
+        self.model.data().now
+    }
+
+    /// The first holder.
+    fn held(&self) -> Option<&'a Entry> {
+        self.queue?.held.first()
+    }
+
+    /// How many wait, if any do.
+    fn waiters(&self) -> Option<usize> {
+        Some(self.queue?.pending.len()).filter(|count| *count > 0)
+    }
+
+    /// The style of what matters most.
+    fn style(&self) -> Style {
+        match (self.waiters(), self.held()) {
+            (Some(_), _) => WAITS,
+            (None, Some(_)) => HELD,
+            (None, None) => DIM,
+        }
+    }
+
+    /// Another cell with this text, if there is one.
+    fn cell(&self, text: impl Into<Option<String>>) -> (String, Style) {
+        let style = if self.style() == DIM { DIM } else { PLAIN };
+        (text.into().unwrap_or_default(), style)
+    }
+
+    /// The holders, or in brackets the owner that does not hold the name.
+    fn holder(&self) -> Option<String> {
+        let seen = self.model.see();
+        let Queue { held, owned, .. } = self.queue?;
+        let Some(first) = held.first() else {
+            return owned.first().map(|entry| format!("({})", seen.who(entry.id.client_id)));
         };
-        (text, if held.is_some() || waits { PLAIN } else { DIM })
-    })
+        let id = first.id.client_id;
+        let more = match held.len() {
+            1 => String::new(),
+            count => format!(" +{}", count - 1),
+        };
+        Some(format!("{}{more}{}", seen.who(id), trouble(&seen, id)))
+    }
 }
 
 pub(super) fn mode(mode: Mode, room: usize) -> String {
     let whole = mode.as_str();
     if room >= whole.len() { whole.to_owned() } else { whole[..4].to_owned() }
-}
-
-/// The holders of a name, or in brackets the owner that does not hold it.
-fn holder(model: &Model, queue: Option<&Queue>) -> String {
-    let Some(queue) = queue else { return String::new() };
-    let seen = model.see();
-    let Some(first) = queue.held.first() else {
-        let owner = queue.owned.first().map(|entry| format!("({})", seen.who(entry.id.client_id)));
-        return owner.unwrap_or_default();
-    };
-    let id = first.id.client_id;
-    let more = match queue.held.len() {
-        1 => String::new(),
-        count => format!(" +{}", count - 1),
-    };
-    format!("{}{more}{}", seen.who(id), trouble(&seen, id))
 }
 
 /// A word for what is wrong with a holder or waiter, after a space.

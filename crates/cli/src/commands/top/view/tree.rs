@@ -1,13 +1,10 @@
 //! Who waits for whom.
 
-use std::rc::Rc;
-
-use navlock::look::{LockName, Root, Row, tree};
+use navlock::look::{Root, Row, tree};
 
 use super::{
-    Body,
+    content::{self, Body},
     line::{BAD, DIM, HELD, Line, PLAIN, WAITS},
-    name_table::remedies,
 };
 use crate::{
     commands::top::model::Model,
@@ -17,62 +14,45 @@ use crate::{
 };
 
 pub(super) fn body(model: &Model) -> Body<'_> {
-    let data = model.data();
-    let mut roots = tree(data.overview());
+    let mut roots = tree(model.data().overview());
     if let Some(bucket) = &model.bucket {
         roots.retain(|root| root.rows.iter().any(|row| *row.name.bucket == **bucket));
     }
-    // The root of each line, and the line's row in that tree.
-    let lines: Vec<(usize, usize)> = (0..)
-        .zip(&roots)
-        .flat_map(|(root, of)| (0..of.rows.len()).map(move |row| (root, row)))
-        .collect();
-    let count = lines.len();
-    let branches: Vec<_> = roots.iter().map(|root| branches(&root.rows)).collect();
-    let shown = Rc::new((roots, lines, branches));
-    let (of_lines, of_subjects, of_details) =
-        (Rc::clone(&shown), Rc::clone(&shown), Rc::clone(&shown));
-    let waiting: usize = shown.0.iter().map(|root| root.blocks).sum();
-    let cycles = shown.0.iter().filter(|root| root.is_cycle).count();
-    let cycles = match cycles {
+    let waiting: usize = roots.iter().map(|root| root.blocks).sum();
+    let cycles = match roots.iter().filter(|root| root.is_cycle).count() {
         0 => String::new(),
         1 => "; 1 cycle".to_owned(),
         some => format!("; {some} cycles"),
     };
     Body {
-        title: format!("who waits for whom: {} hold up {waiting}{cycles}", shown.0.len()),
+        title: format!("who waits for whom: {} hold up {waiting}{cycles}", roots.len()),
         head: Line::new(
             "hard: held by the one above; soft: queued behind it; inside: made under it",
             DIM,
         ),
-        count,
-        chosen: model.place().line.min(count.saturating_sub(1)),
-        line: Box::new(move |index| {
-            let (roots, lines, branches) = &*of_lines;
-            let Some(&(root, row)) = lines.get(index) else { return Line::default() };
-            line(model, &roots[root], &roots[root].rows[row], &branches[root][row])
-        }),
-        subject: Box::new(move |index| -> Option<LockName> {
-            let (roots, lines, _) = &*of_subjects;
-            let (root, row) = *lines.get(index)?;
-            Some(roots[root].rows[row].name.clone())
-        }),
-        details: Box::new(move |index| {
-            let (roots, lines, _) = &*of_details;
-            let Some(&(root, row)) = lines.get(index) else { return Vec::new() };
-            let Row { name, entry, is_held, .. } = roots[root].rows[row];
-            remedies(model, name, entry, is_held)
-        }),
-        empty: "nobody waits".to_owned(),
+        rows: roots.into_iter().flat_map(|root| rows(model, root)).collect(),
+        empty: "nobody waits",
     }
 }
 
-fn line(model: &Model, root: &Root<'_>, row: &Row<'_>, branch: &str) -> Line {
+fn rows<'a>(model: &'a Model, root: Root<'a>) -> Vec<content::Row<'a>> {
+    let Root { blocks, is_cycle, rows, .. } = root;
+    let branches = branches(&rows);
+    let row = |(row, branch): (Row<'a>, String)| content::Row {
+        name: Some(row.name),
+        entry: Some((row.entry, row.is_held)),
+        ..content::Row::new(move || line(model, blocks, is_cycle, &row, &branch))
+    };
+    rows.into_iter().zip(branches).map(row).collect()
+}
+
+/// The line of a row in a tree that has this many waiters.
+fn line(model: &Model, blocks: usize, is_cycle: bool, row: &Row<'_>, branch: &str) -> Line {
     let data = model.data();
     let seen = model.see();
     let id = row.entry.id.client_id;
     let mut line = Line::new(branch, DIM);
-    if row.depth == 0 && root.is_cycle {
+    if row.depth == 0 && is_cycle {
         line = line.add("cycle: ", BAD);
     }
     if let Some(why) = row.why {
@@ -97,8 +77,8 @@ fn line(model: &Model, root: &Root<'_>, row: &Row<'_>, branch: &str) -> Line {
         ),
         PLAIN,
     );
-    if row.depth == 0 && !root.is_cycle {
-        line = line.add(format!("; {} wait", root.blocks), WAITS);
+    if row.depth == 0 && !is_cycle {
+        line = line.add(format!("; {blocks} wait"), WAITS);
     }
     line
 }
