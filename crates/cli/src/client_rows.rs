@@ -10,7 +10,7 @@ use navlock::{
 use crate::{
     json::{IfKnown, Object},
     text::{printable, user_at_host},
-    text_table::{self, GOOD, POOR},
+    text_table::{Column, Fit},
     time::{elapsed, millis},
 };
 
@@ -50,6 +50,23 @@ pub(crate) fn client_rows(overview: &Overview) -> Vec<ClientRow<'_>> {
     shown.collect()
 }
 
+/// What is told of each client.
+pub(crate) fn columns<'a>() -> [Column<ClientRow<'a>>; 9] {
+    [
+        Column("PID", Fit::Fixed, |one| Some(one.pid().to_string()).filter(|pid| pid != "0")),
+        Column("STATE", Fit::Fixed, |one| Some(one.state().to_owned())),
+        Column("AGE", Fit::Fixed, |one| Some(elapsed(one.client?.since.elapsed()))),
+        Column("AGENTS", Fit::Fixed, |one| Some(one.agents.len().to_string())),
+        Column("HELD", Fit::Fixed, |one| Some(one.count.held.to_string())),
+        Column("WAITING", Fit::Fixed, |one| Some(one.count.pending.to_string())),
+        Column("USER@HOST", Fit::Flexible(32), |one| one.info().map(user_at_host)),
+        Column("BUCKETS", Fit::Flexible(32), |one| {
+            Some(one.buckets().into_iter().map(printable).collect::<Vec<_>>().join(", "))
+        }),
+        Column("COMMAND", Fit::Last(usize::MAX), |one| Some(one.commands())),
+    ]
+}
+
 impl ClientRow<'_> {
     fn info(&self) -> Option<&AgentInfo> {
         self.agents.first().map(|(_, agent)| &*agent.info)
@@ -68,31 +85,10 @@ impl ClientRow<'_> {
         self.agents.iter().map(|(_, agent)| &*agent.bucket).collect()
     }
 
-    pub(crate) fn row(&self) -> text_table::Row {
-        let age = self.client.map(|client| elapsed(client.since.elapsed()));
-        let commands: BTreeSet<_> = self
-            .agents
-            .iter()
-            .map(|(_, agent)| printable(&agent.info.command))
-            .filter(|command| !command.is_empty())
-            .collect();
-        let buckets: Vec<_> = self.buckets().into_iter().map(printable).collect();
-        let cells = [
-            Some(self.pid().to_string()).filter(|pid| pid != "0"),
-            Some(self.state().to_owned()),
-            age,
-            Some(self.agents.len().to_string()),
-            Some(self.count.held.to_string()),
-            Some(self.count.pending.to_string()),
-            self.info().map(user_at_host),
-            Some(buckets.join(", ")),
-            Some(commands.into_iter().collect::<Vec<_>>().join(", ")),
-        ];
-        // Every cell has a word, so that scripts can split a line.
-        let cells = cells
-            .map(|cell| cell.filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".to_owned()));
-        let style = if self.state() == "connected" { GOOD } else { POOR };
-        text_table::Row { cells: cells.into(), style }
+    fn commands(&self) -> String {
+        let commands = self.agents.iter().map(|(_, agent)| printable(&agent.info.command));
+        let commands: BTreeSet<_> = commands.filter(|command| !command.is_empty()).collect();
+        commands.into_iter().collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn json(&self) -> Object {

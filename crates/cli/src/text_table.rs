@@ -30,60 +30,60 @@ pub(crate) enum Fit {
     Last(usize),
 }
 
-pub(crate) struct Column {
-    pub(crate) title: &'static str,
-    pub(crate) fit: Fit,
+/// A column of a table with rows of the type `R`: its title, what it does where there is not enough room, and
+/// what a row tells in it, if it tells anything.
+pub(crate) struct Column<R>(
+    pub(crate) &'static str,
+    pub(crate) Fit,
+    pub(crate) fn(&R) -> Option<String>,
+);
+
+impl<R> Column<R> {
+    /// A cell. Every cell has a word, so that scripts can split a line.
+    pub(crate) fn cell(&self, row: &R) -> String {
+        (self.2)(row).filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".to_owned())
+    }
 }
 
-/// The cells of one line. The first cell has a style.
-pub(crate) struct Row {
-    pub(crate) cells: Vec<String>,
-    pub(crate) style: Style,
-}
-
-/// The lines of the table. Each ends with a line break.
-pub(crate) fn render(
-    columns: &[Column],
-    rows: &[Row],
+/// The lines of the table. Each ends with a line break, and begins with a cell in the style of the row.
+pub(crate) fn render<R>(
+    columns: &[Column<R>],
+    rows: &[R],
+    style: impl Fn(&R) -> Style,
     widest: Option<usize>,
     colours: bool,
 ) -> String {
-    let natural: Vec<_> = columns
-        .iter()
-        .enumerate()
-        .map(|(index, column)| {
-            let cells = rows.iter().map(|row| width(&row.cells[index]));
-            let longest = cells.chain([width(column.title)]).max().unwrap_or(0);
-            match column.fit {
-                Fit::Flexible(most) | Fit::Last(most) => longest.min(most.max(width(column.title))),
-                Fit::Fixed => longest,
-            }
-        })
-        .collect();
+    let cells = |row| columns.iter().map(|column| column.cell(row)).collect::<Vec<_>>();
+    let rows: Vec<_> = rows.iter().map(|row| (cells(row), style(row))).collect();
+    let natural = columns.iter().enumerate().map(|(index, Column(title, fit, _))| {
+        let cells = rows.iter().map(|(cells, _)| width(&cells[index]));
+        let longest = cells.chain([width(title)]).max().unwrap_or(0);
+        match fit {
+            Fit::Flexible(most) | Fit::Last(most) => longest.min(*most.max(&width(title))),
+            Fit::Fixed => longest,
+        }
+    });
     let widths = match widest {
-        Some(widest) => fitted(columns, natural, widest),
-        None => natural,
+        Some(widest) => fitted(columns, natural.collect(), widest),
+        None => natural.collect(),
     };
-    let mut text = String::new();
-    let titles: Vec<_> = columns.iter().map(|column| column.title.to_owned()).collect();
-    let title = Row { cells: titles, style: PLAIN };
-    for (index, row) in std::iter::once(&title).chain(rows).enumerate() {
-        let line = line(row, &widths, widest, colours);
-        text.push_str(&if index == 0 { painted(&line, TITLE, colours) } else { line });
-        text.push('\n');
+    let titles: Vec<_> = columns.iter().map(|column| column.0.to_owned()).collect();
+    let mut text = painted(&line(&titles, PLAIN, &widths, widest, colours), TITLE, colours) + "\n";
+    for (cells, style) in &rows {
+        text += &(line(cells, *style, &widths, widest, colours) + "\n");
     }
     text
 }
 
 /// The widths of the columns, reduced as far as they may be until the table is no wider than the
 /// terminal.
-fn fitted(columns: &[Column], mut widths: Vec<usize>, widest: usize) -> Vec<usize> {
+fn fitted<R>(columns: &[Column<R>], mut widths: Vec<usize>, widest: usize) -> Vec<usize> {
     let total = |widths: &[usize]| {
         let shown = widths.iter().filter(|&&width| width > 0);
         shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
     };
     for (index, column) in columns.iter().enumerate().rev() {
-        if matches!(column.fit, Fit::Last(_)) {
+        if matches!(column.1, Fit::Last(_)) {
             let over = total(&widths).saturating_sub(widest);
             widths[index] = widths[index].saturating_sub(over);
             if over > 0 && widths[index] < NARROWEST {
@@ -93,8 +93,8 @@ fn fitted(columns: &[Column], mut widths: Vec<usize>, widest: usize) -> Vec<usiz
     }
     while total(&widths) > widest {
         let flexible = columns.iter().enumerate().filter(|(index, column)| {
-            let least = NARROWEST.max(width(column.title));
-            matches!(column.fit, Fit::Flexible(_)) && widths[*index] > least
+            let least = NARROWEST.max(width(column.0));
+            matches!(column.1, Fit::Flexible(_)) && widths[*index] > least
         });
         let Some((index, _)) = flexible.max_by_key(|(index, _)| widths[*index]) else { break };
         widths[index] -= 1;
@@ -102,10 +102,17 @@ fn fitted(columns: &[Column], mut widths: Vec<usize>, widest: usize) -> Vec<usiz
     widths
 }
 
-fn line(row: &Row, widths: &[usize], widest: Option<usize>, colours: bool) -> String {
+/// A line with these cells, the first of them in this style.
+fn line(
+    cells: &[String],
+    style: Style,
+    widths: &[usize],
+    widest: Option<usize>,
+    colours: bool,
+) -> String {
     let mut line = String::new();
     let mut taken = 0;
-    let shown = row.cells.iter().zip(widths).enumerate().filter(|(_, (_, width))| **width > 0);
+    let shown = cells.iter().zip(widths).enumerate().filter(|(_, (_, width))| **width > 0);
     for (index, (cell, &column)) in shown {
         let start = if taken == 0 { 0 } else { taken + GAP };
         // If even the narrowest columns do not fit, the line is cut off.
@@ -115,7 +122,7 @@ fn line(row: &Row, widths: &[usize], widest: Option<usize>, colours: bool) -> St
         }
         let cell = shortened(cell, column.min(room));
         line.push_str(if taken == 0 { "" } else { "  " });
-        line.push_str(&painted(&cell, if index == 0 { row.style } else { PLAIN }, colours));
+        line.push_str(&painted(&cell, if index == 0 { style } else { PLAIN }, colours));
         let padding = column.min(room) - width(&cell);
         line.extend(std::iter::repeat_n(' ', padding));
         taken = start + column.min(room);
@@ -128,24 +135,23 @@ fn line(row: &Row, widths: &[usize], widest: Option<usize>, colours: bool) -> St
 mod tests {
     use super::*;
 
-    const COLUMNS: [Column; 4] = [
-        Column { title: "STATE", fit: Fit::Fixed },
-        Column { title: "NAME", fit: Fit::Flexible(48) },
-        Column { title: "WHY", fit: Fit::Flexible(40) },
-        Column { title: "CLIENT", fit: Fit::Last(40) },
-    ];
+    fn painted_table(rows: &[[&str; 4]], widest: Option<usize>, colours: bool) -> String {
+        let columns = [
+            Column("STATE", Fit::Fixed, |row: &[&str; 4]| Some(row[0].to_owned())),
+            Column("NAME", Fit::Flexible(48), |row| Some(row[1].to_owned())),
+            Column("WHY", Fit::Flexible(40), |row| Some(row[2].to_owned())),
+            Column("CLIENT", Fit::Last(40), |row| Some(row[3].to_owned())),
+        ];
+        render(&columns, rows, |_| GOOD, widest, colours)
+    }
 
     fn table(rows: &[[&str; 4]], widest: Option<usize>) -> String {
-        let row = |cells: &[&str; 4]| Row {
-            cells: cells.iter().map(ToString::to_string).collect(),
-            style: GOOD,
-        };
-        render(&COLUMNS, &rows.iter().map(row).collect::<Vec<_>>(), widest, false)
+        painted_table(rows, widest, false)
     }
 
     #[test]
     fn columns_are_aligned_by_what_is_seen() {
-        let shown = table(&[["held", "日本", "-", "c1"], ["pending", "db", "it", "c2"]], None);
+        let shown = table(&[["held", "日本", "", "c1"], ["pending", "db", "it", "c2"]], None);
         assert_eq!(
             shown,
             "STATE    NAME  WHY  CLIENT\n\
@@ -178,8 +184,7 @@ mod tests {
 
     #[test]
     fn only_colours_tell_a_painted_table_from_a_plain_one() {
-        let row = || Row { cells: vec!["held".to_owned(); 4], style: GOOD };
-        let shown = render(&COLUMNS, &[row()], None, true);
+        let shown = painted_table(&[["held"; 4]], None, true);
         assert!(shown.contains("\u{1b}[32mheld\u{1b}[0m "), "{shown:?}");
         assert!(shown.starts_with("\u{1b}[1mSTATE"), "{shown:?}");
     }

@@ -7,10 +7,10 @@ use navlock::{Error, Look, LookOptions};
 
 use super::Context;
 use crate::{
-    client_rows::{ClientRow, client_rows},
+    client_rows::{ClientRow, client_rows, columns},
     exit::{Failure, answer},
     terminal,
-    text_table::{self, Column, Fit},
+    text_table::{GOOD, POOR, render},
 };
 
 /// Shows the processes that use the broker, and how much each holds and waits for.
@@ -32,18 +32,6 @@ pub(crate) struct ClientsArgs {
     json: bool,
 }
 
-const COLUMNS: [Column; 9] = [
-    Column { title: "PID", fit: Fit::Fixed },
-    Column { title: "STATE", fit: Fit::Fixed },
-    Column { title: "AGE", fit: Fit::Fixed },
-    Column { title: "AGENTS", fit: Fit::Fixed },
-    Column { title: "HELD", fit: Fit::Fixed },
-    Column { title: "WAITING", fit: Fit::Fixed },
-    Column { title: "USER@HOST", fit: Fit::Flexible(32) },
-    Column { title: "BUCKETS", fit: Fit::Flexible(32) },
-    Column { title: "COMMAND", fit: Fit::Last(usize::MAX) },
-];
-
 pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
     let overview =
@@ -54,9 +42,10 @@ pub(super) fn clients(context: &Context, args: &ClientsArgs) -> Result<ExitCode,
     } else if clients.is_empty() {
         String::new()
     } else {
-        let rows: Vec<_> = clients.iter().map(ClientRow::row).collect();
-        let columns = terminal::size(&io::stdout()).map(|(columns, _)| columns);
-        text_table::render(&COLUMNS, &rows, columns, terminal::colours(context.colour))
+        let widest = terminal::size(&io::stdout()).map(|(columns, _)| columns);
+        let style =
+            |client: &ClientRow<'_>| if client.state() == "connected" { GOOD } else { POOR };
+        render(&columns(), &clients, style, widest, terminal::colours(context.colour))
     };
     answer(text)
 }
