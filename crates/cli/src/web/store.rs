@@ -103,8 +103,8 @@ impl Store {
         let version = self.version + 1;
         let overview = self.picture.overview();
         let seen = here.see(overview, self.picture.namespace);
-        let head = (self.picture.broker.clone(), overview.left_out);
-        let mut is_new = version == 1 || head != self.head;
+        let state = (self.picture.broker.clone(), overview.left_out);
+        let mut is_new = version == 1 || state != self.head;
         let mut parts = BTreeMap::new();
         let mut held_before = mem::take(&mut self.held);
         for (name, queue) in &overview.queues {
@@ -132,7 +132,7 @@ impl Store {
         let deadlocks = self.picture.deadlocks.iter().take(MOST_DEADLOCKS);
         let deadlocks = render::deadlocks(deadlocks, key, &seen, self.clock);
 
-        self.head = head;
+        self.head = state;
         let mut show = |json: String, before: Shown| {
             let is_same = before.json == json;
             is_new |= !is_same;

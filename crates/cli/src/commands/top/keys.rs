@@ -98,7 +98,7 @@ impl Model {
             Key::Char('d') => self.turn_to(View::Deadlocks),
             Key::Char('n') => self.turn_to(View::Names),
             Key::Char('s') => {
-                self.order = self.order.next();
+                self.order += 1;
                 self.is_reversed = false;
             }
             Key::Char('r') => self.is_reversed = !self.is_reversed,

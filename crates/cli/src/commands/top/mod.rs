@@ -7,7 +7,6 @@
 mod args;
 mod keys;
 mod model;
-mod order;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -154,19 +153,30 @@ impl Top {
                 // Even if drawing takes long, there must be time for other things.
                 soonest = Instant::now() + PERIOD.max(4 * now.elapsed());
             }
-            let ready = self.wait(due)?;
-            if let Some(signal) = ready.signal {
-                match signal {
+            let keys = terminal::keys();
+            let sources = self.signals.sources().map(|(_, source)| source);
+            let sources = sources.chain([keys.source(), self.wake_end.source()]);
+            let asked: Vec<_> = sources.map(|source| (source, Interest::READ)).collect();
+            let came = match wait_many(&asked, Some(due.saturating_duration_since(Instant::now())))
+            {
+                Ok(came) => came,
+                // The next round reads the signal.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let [signals @ .., keys, news] = &came[..] else { continue };
+            if let Some(index) = signals.iter().position(|came| came.readable) {
+                match self.signals.take(index) {
                     Signal::RESIZED => {}
                     Signal::CONTINUE => screen.return_to()?,
                     signal => return Ok(Some(signal)),
                 }
                 due = now;
             }
-            if ready.has_hung_up {
+            if keys.ended {
                 return Ok(Some(Signal::HANG_UP));
             }
-            if ready.keys {
+            if keys.readable {
                 for key in terminal::pressed()? {
                     let wish = lock(&self.model).press(key);
                     match wish {
@@ -180,36 +190,11 @@ impl Top {
                 }
                 due = now;
             }
-            if ready.news {
+            if news.readable {
                 self.wake_end.quiet();
                 due = due.min(soonest);
             }
         }
-    }
-
-    /// Waits until there is something to do.
-    fn wait(&self, until: Instant) -> io::Result<Ready> {
-        let keys = terminal::keys();
-        let mut asked: Vec<_> = self.signals.sources().map(|(_, source)| source).collect();
-        let first = asked.len();
-        asked.extend([keys.source(), self.wake_end.source()]);
-        let asked: Vec<_> = asked.into_iter().map(|source| (source, Interest::READ)).collect();
-        let left = until.saturating_duration_since(Instant::now());
-        let came = match wait_many(&asked, Some(left)) {
-            Ok(came) => came,
-            // The next round reads the signal.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                return Ok(Ready::default());
-            }
-            Err(error) => return Err(error),
-        };
-        let signal = came[..first].iter().position(|came| came.readable);
-        Ok(Ready {
-            signal: signal.map(|index| self.signals.take(index)),
-            keys: came[first].readable,
-            has_hung_up: came[first].ended,
-            news: came[first + 1].readable,
-        })
     }
 
     /// Gives the terminal to the shell, until the shell continues this program.
@@ -243,13 +228,4 @@ impl Top {
             Err(error) => format!("nothing was stolen: {error}"),
         });
     }
-}
-
-/// What there is to do.
-#[derive(Default)]
-struct Ready {
-    signal: Option<Signal>,
-    keys: bool,
-    has_hung_up: bool,
-    news: bool,
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use navlock::look::{LockName, Watcher};
 
-use super::order::Order;
 use crate::{
     picture::Picture,
     remedy::{Here, Surroundings},
@@ -69,7 +68,8 @@ pub(super) struct Model {
     /// The only bucket that is shown.
     pub(super) bucket: Option<String>,
     pub(super) filter: String,
-    pub(super) order: Order,
+    /// How often the order of the names was changed.
+    pub(super) order: usize,
     pub(super) is_reversed: bool,
     pub(super) dialog: Option<Dialog>,
     /// A message about the last key, or the outcome of a wish.
@@ -93,7 +93,7 @@ impl Model {
             chosen: None,
             bucket: None,
             filter: String::new(),
-            order: Order::Wait,
+            order: 0,
             is_reversed: false,
             dialog: None,
             message: None,

@@ -1,6 +1,9 @@
 //! Lines of the screen, and how they are made.
 
+use std::mem;
+
 use ratatui_core::style::{Color, Modifier, Style};
+use unicode_width::UnicodeWidthChar;
 
 use crate::text::{shortened, width};
 
@@ -126,36 +129,25 @@ impl<R> Table<R> {
 
 /// The text in lines that are no wider than this, broken at spaces where that is possible.
 pub(super) fn wrapped(text: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
+    let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split(' ') {
-        let mut word = word;
-        loop {
-            let line = lines.last_mut().expect("there is one from the beginning on");
-            let gap = usize::from(!line.is_empty());
-            if width(line) + gap + width(word) <= room {
-                line.push_str(&" "[..gap]);
-                line.push_str(word);
-                break;
+        let gap = if line.is_empty() { "" } else { " " };
+        if width(&line) + gap.len() + width(word) <= room {
+            line = line + gap + word;
+            continue;
+        }
+        if !line.is_empty() {
+            lines.push(mem::take(&mut line));
+        }
+        // A word that is longer than a line goes on in the next one. What is wider than a line is left out.
+        for char in word.chars().filter(|char| char.width().unwrap_or(0) <= room) {
+            if width(&line) + char.width().unwrap_or(0) > room {
+                lines.push(mem::take(&mut line));
             }
-            if line.is_empty() {
-                // The word is longer than a line.
-                let mut taken = 0;
-                let end = word.char_indices().find(|(_, char)| {
-                    taken += width(char.encode_utf8(&mut [0; 4]));
-                    taken > room
-                });
-                match end.map(|(end, _)| end).filter(|end| *end > 0) {
-                    Some(end) => {
-                        line.push_str(&word[..end]);
-                        word = &word[end..];
-                    }
-                    // There is no room for anything.
-                    None => break,
-                }
-            }
-            lines.push(String::new());
+            line.push(char);
         }
     }
+    lines.push(line);
     lines
 }
 

@@ -1,9 +1,6 @@
 //! All names, in an order.
 
-use std::{
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::{rc::Rc, time::Duration};
 
 use navlock::{
     ClientId, Mode,
@@ -16,8 +13,8 @@ use super::{
     line::{BOLD, Column, DIM, HELD, Line, PLAIN, Table, WAITS, number, text},
 };
 use crate::{
-    commands::top::{model::Model, order::Order},
-    past::{NamePast, Times},
+    commands::top::model::Model,
+    past::NamePast,
     picture::Picture,
     remedy::Surroundings,
     text::{printable, short_name},
@@ -30,8 +27,21 @@ struct Named<'a> {
     name: &'a LockName,
     queue: Option<&'a Queue>,
     past: Option<&'a NamePast>,
-    key: (u64, u64),
 }
+
+/// What names can be ordered by, and the values of a name for it.
+type Order = (&'static str, fn(&Named<'_>) -> (f64, f64));
+
+/// The orders of names. The largest values come first. Where they are the same, the names are as in a dictionary.
+const ORDERS: [Order; 7] = [
+    ("longest wait", |it| (seconds(it.waited()), seconds(it.held_for()))),
+    ("held longest", |it| (seconds(it.held_for()), seconds(it.waited()))),
+    ("longest queue", |it| (it.waiters().map_or(0.0, number_of), seconds(it.waited()))),
+    ("grants a second", |it| (it.rate(), seconds(it.held_for()))),
+    ("mean wait", |it| (seconds(it.mean()), it.rate())),
+    ("99 % of waits", |it| (seconds(it.p99()), it.rate())),
+    ("name", |_| (0.0, 0.0)),
+];
 
 fn columns<'a>() -> Vec<Column<Named<'a>>> {
     vec![
@@ -39,14 +49,12 @@ fn columns<'a>() -> Vec<Column<Named<'a>>> {
         text("BUCKET", 5, 8, 16, |it, _| it.cell(printable(&it.name.bucket))),
         text("MODE", 9, 4, 9, |it, wide| it.cell(it.held().map(|entry| mode(entry.mode, wide)))),
         text("HOLDER", 4, 12, 40, |it, _| it.cell(it.holder())),
-        number("HELD", 3, 6, 6, |it, _| it.cell(held_for(it.queue, it.now()).map(elapsed))),
+        number("HELD", 3, 6, 6, |it, _| it.cell(it.held_for().map(elapsed))),
         number("QUEUE", 2, 5, 5, |it, _| it.cell(it.waiters().map(|count| count.to_string()))),
-        number("WAIT", 1, 6, 6, |it, _| {
-            (longest_wait(it.queue, it.now()).map(elapsed).unwrap_or_default(), it.style())
-        }),
-        number("RATE", 6, 6, 6, |it, _| it.cell(rate(grants(it.past, it.model.data())))),
-        number("MEAN", 8, 7, 7, |it, _| it.cell(it.past.and_then(|it| it.waits.mean()).map(taken))),
-        number("P99", 7, 7, 7, |it, _| it.cell(p99(it.past).map(taken))),
+        number("WAIT", 1, 6, 6, |it, _| (it.waited().map(elapsed).unwrap_or_default(), it.style())),
+        number("RATE", 6, 6, 6, |it, _| it.cell(rate(it.rate()))),
+        number("MEAN", 8, 7, 7, |it, _| it.cell(it.mean().map(taken))),
+        number("P99", 7, 7, 7, |it, _| it.cell(it.p99().map(taken))),
     ]
 }
 
@@ -63,10 +71,10 @@ pub(super) fn body(model: &Model) -> Body<'_> {
     let title = format!(
         "names {}  held {held}  waiting {pending}  by {}{}",
         names.len(),
-        model.order.word(),
+        ORDERS[model.order % ORDERS.len()].0,
         if model.is_reversed { ", reversed" } else { "" }
     );
-    let head = table.titles();
+    let titles = table.titles();
     let rows = names.into_iter().map(|it| {
         let table = Rc::clone(&table);
         let (name, entry) = (Some(it.name), it.held().map(|entry| (entry, true)));
@@ -76,7 +84,7 @@ pub(super) fn body(model: &Model) -> Body<'_> {
         "" => "nothing is held and nobody waits",
         _ => "no name is like that",
     };
-    Body { title, head, rows: rows.collect(), empty }
+    Body { title, head: titles, rows: rows.collect(), empty }
 }
 
 /// What can be done about a holder or waiter.
@@ -104,37 +112,15 @@ fn names(model: &Model) -> Vec<Named<'_>> {
     };
     let named = data.names().filter(|name| is_wanted(name)).map(|name| {
         let (queue, past) = (data.overview().queues.get(name), data.past.names.get(name));
-        Named { model, name, queue, past, key: key(model.order, queue, past, data) }
+        let it = Named { model, name, queue, past };
+        (ORDERS[model.order % ORDERS.len()].1(&it), it)
     });
-    let mut names: Vec<_> = named.collect();
-    names.sort_unstable_by(|one, two| {
-        let order = two.key.cmp(&one.key).then_with(|| one.name.cmp(two.name));
+    let mut all: Vec<_> = named.collect();
+    all.sort_unstable_by(|((a, b), one), ((c, d), two)| {
+        let order = c.total_cmp(a).then(d.total_cmp(b)).then_with(|| one.name.cmp(two.name));
         if model.is_reversed { order.reverse() } else { order }
     });
-    names
-}
-
-/// The value that decides where a name stands. The name with the largest value comes first.
-fn key(order: Order, queue: Option<&Queue>, past: Option<&NamePast>, data: &Picture) -> (u64, u64) {
-    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let held = || held_for(queue, data.now).map_or(0, micros);
-    let waited = || longest_wait(queue, data.now).map_or(0, |wait| micros(wait).max(1));
-    let waits = past.map(|past| &past.waits);
-    let count = || waits.map_or(0, Times::count);
-    match order {
-        Order::Wait => (waited(), held()),
-        Order::Held => (held(), waited()),
-        Order::Queue => (queue.map_or(0, |queue| queue.pending.len() as u64), waited()),
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rate is neither negative nor that large"
-        )]
-        Order::Rate => ((grants(past, data) * 1e3) as u64, held()),
-        Order::Mean => (waits.and_then(Times::mean).map_or(0, micros), count()),
-        Order::P99 => (p99(past).map_or(0, micros), count()),
-        Order::Name => (0, 0),
-    }
+    all.into_iter().map(|(_, it)| it).collect()
 }
 
 /// Grants a second.
@@ -142,22 +128,38 @@ pub(super) fn grants(past: Option<&NamePast>, data: &Picture) -> f64 {
     past.map_or(0.0, |past| past.grants.per_second(data.past.second(data.now)))
 }
 
-/// The time that 99 of 100 waits took at most.
-fn p99(past: Option<&NamePast>) -> Option<Duration> {
-    past?.waits.percentile(99)
+fn seconds(time: Option<Duration>) -> f64 {
+    time.map_or(-1.0, |time| time.as_secs_f64())
 }
 
-fn held_for(queue: Option<&Queue>, now: Instant) -> Option<Duration> {
-    queue?.held.iter().map(|entry| entry.age(now)).max()
-}
-
-fn longest_wait(queue: Option<&Queue>, now: Instant) -> Option<Duration> {
-    queue?.pending.iter().map(|entry| entry.age(now)).max()
+fn number_of(count: usize) -> f64 {
+    u32::try_from(count).unwrap_or(u32::MAX).into()
 }
 
 impl<'a> Named<'a> {
-    fn now(&self) -> Instant {
-        self.model.data().now
+    /// For how long the name has been held.
+    fn held_for(&self) -> Option<Duration> {
+        self.queue?.held.iter().map(|entry| entry.age(self.model.data().now)).max()
+    }
+
+    /// The longest wait so far.
+    fn waited(&self) -> Option<Duration> {
+        self.queue?.pending.iter().map(|entry| entry.age(self.model.data().now)).max()
+    }
+
+    /// The mean of the waits that have ended.
+    fn mean(&self) -> Option<Duration> {
+        self.past?.waits.mean()
+    }
+
+    /// The time that 99 of 100 waits took at most.
+    fn p99(&self) -> Option<Duration> {
+        self.past?.waits.percentile(99)
+    }
+
+    /// Grants a second.
+    fn rate(&self) -> f64 {
+        grants(self.past, self.model.data())
     }
 
     /// The first holder.
