@@ -127,12 +127,12 @@ impl<'a> Request<'a> {
             // A command that did not want to wait for the lock does not wait long for this answer either.
             Some(Ok(None)) => match self.context.verbosity {
                 Verbosity::Quiet => Err(Failure::silent(args.conflict_exit_code)),
-                _ => Err(self.conflict(&name, None, &self.ask(&name).ok().flatten())),
+                _ => Err(self.conflict(&name, None, self.ask(&name).ok().flatten().as_ref())),
             },
             None => match self.ask(&name) {
                 // Nobody is known to have the lock.
                 Err(outage) => {
-                    let message = outage_message(&quoted_name(&name), *timeout, &outage);
+                    let message = conflict_message(&quoted_name(&name), *timeout, Err(&outage));
                     Err(Failure::new(exit::UNREACHABLE, message))
                 }
                 Ok(None) if at_once => {
@@ -143,7 +143,7 @@ impl<'a> Request<'a> {
                 ));
                     Err(Failure::silent(args.conflict_exit_code))
                 }
-                Ok(known) => Err(self.conflict(&name, *timeout, &known)),
+                Ok(known) => Err(self.conflict(&name, *timeout, known.as_ref())),
             },
         }
     }
@@ -269,10 +269,10 @@ impl<'a> Request<'a> {
         &self,
         name: &ResourceName,
         timeout: Option<Duration>,
-        known: &Option<Position>,
+        known: Option<&Position>,
     ) -> Failure {
-        let holders = known.as_ref().and_then(holders);
-        let message = conflict_message(&quoted_name(name), timeout, holders.as_deref());
+        let holders = known.and_then(holders);
+        let message = conflict_message(&quoted_name(name), timeout, Ok(holders.as_deref()));
         self.context.verbosity.tell(message);
         Failure::silent(self.args.conflict_exit_code)
     }
@@ -324,29 +324,26 @@ pub(super) fn lost(
     })
 }
 
-/// Why a lock was not acquired: how long the command has waited, and who holds the lock.
-fn conflict_message(name: &str, timeout: Option<Duration>, holders: Option<&str>) -> String {
+/// Why a lock was not acquired: how long the command has waited, and who holds the lock, as far as it is
+/// known, or why nothing that keeps the locks answers.
+fn conflict_message(
+    name: &str,
+    timeout: Option<Duration>,
+    holders: Result<Option<&str>, &str>,
+) -> String {
     let timeout = timeout.filter(|timeout| !timeout.is_zero());
+    let had = timeout.map_or_else(
+        || "could not be had at once".to_owned(),
+        |timeout| format!("could not be had within {} s", timeout.as_secs_f64()),
+    );
     match (timeout, holders) {
-        (None, Some(holders)) => format!("{name} is held by {holders}"),
-        (None, None) => format!("{name} cannot be had at once; see 'navlock query'"),
-        (Some(timeout), holders) => {
+        (_, Err(outage)) => format!("{name} {had}: {outage}"),
+        (None, Ok(Some(holders))) => format!("{name} is held by {holders}"),
+        (None, Ok(None)) => format!("{name} cannot be had at once; see 'navlock query'"),
+        (Some(_), Ok(holders)) => {
             let held = holders.map_or_else(String::new, |holders| format!(": held by {holders}"));
-            let seconds = timeout.as_secs_f64();
-            format!(
-                "{name} could not be had within {seconds} s{held}; wait longer, or see 'navlock query'"
-            )
+            format!("{name} {had}{held}; wait longer, or see 'navlock query'")
         }
-    }
-}
-
-/// Why a lock was not acquired, if nothing that keeps the locks answers.
-fn outage_message(name: &str, timeout: Option<Duration>, outage: &str) -> String {
-    match timeout.filter(|timeout| !timeout.is_zero()) {
-        Some(timeout) => {
-            format!("{name} could not be had within {} s: {outage}", timeout.as_secs_f64())
-        }
-        None => format!("{name} could not be had at once: {outage}"),
     }
 }
 
@@ -380,14 +377,14 @@ mod tests {
             ),
             (Some(Duration::ZERO), Some("make[7]"), "\"db\" is held by make[7]"),
         ] {
-            assert_eq!(conflict_message("\"db\"", timeout, holders), told);
+            assert_eq!(conflict_message("\"db\"", timeout, Ok(holders)), told);
         }
         let outage = "etcd has not answered for 3 s";
         for (timeout, told) in [
             (second, "\"db\" could not be had within 1 s: etcd has not answered for 3 s"),
             (None, "\"db\" could not be had at once: etcd has not answered for 3 s"),
         ] {
-            assert_eq!(outage_message("\"db\"", timeout, outage), told);
+            assert_eq!(conflict_message("\"db\"", timeout, Err(outage)), told);
         }
     }
 }

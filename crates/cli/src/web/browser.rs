@@ -6,9 +6,7 @@
 //! address. It is removed when somebody has come in.
 
 use std::{
-    env,
-    fmt::Write as _,
-    fs,
+    env, fs,
     io::{self, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -20,6 +18,7 @@ use navlock_platform::{
     file::{careful, path_bytes},
     process::{OPENERS, set_apart},
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use crate::verbosity::Verbosity;
 
@@ -48,14 +47,12 @@ impl Entry {
     pub(crate) fn open(&self, verbosity: Verbosity) {
         let chosen = env::var("BROWSER").ok().filter(|chosen| !chosen.trim().is_empty());
         let (commands, url) = (commands(chosen.as_deref()), file_url(&self.0));
-        let opens = move || {
-            if let Err(why) = try_all(&commands, &url) {
-                verbosity
-                    .tell(format_args!("no browser could be opened ({why}): open the address"));
-            }
+        let failed = move |why: String| {
+            verbosity.tell(format_args!("no browser could be opened ({why}): open the address"));
         };
+        let opens = move || try_all(&commands, &url).unwrap_or_else(failed);
         if let Err(error) = thread::Builder::new().name("browser".to_owned()).spawn(opens) {
-            verbosity.tell(format_args!("no browser could be opened ({error}): open the address"));
+            failed(error.to_string());
         }
     }
 
@@ -109,16 +106,9 @@ fn try_all(commands: &[Vec<String>], url: &str) -> Result<(), String> {
 }
 
 fn file_url(path: &Path) -> String {
-    let mut url = "file://".to_owned();
-    for &byte in path_bytes(path) {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
-            url.push(byte.into());
-        } else {
-            // Writing to a `String` does not fail.
-            _ = write!(url, "%{byte:02X}");
-        }
-    }
-    url
+    const ESCAPED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    format!("file://{}", percent_encode(path_bytes(path), ESCAPED))
 }
 
 #[cfg(test)]

@@ -205,7 +205,7 @@ fn idle_callers_of_a_keeper_do_not_prevent_a_release() {
     let mut answer = String::new();
     caller.set_read_timeout(Some(TIMEOUT)).unwrap();
     caller.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("refused "), "{answer}");
+    assert!(answer.starts_with("{\"Refused\":"), "{answer}");
     assert_eq!(sandbox.released(&hold), (Some(0), String::new()));
 }
 

@@ -30,6 +30,9 @@ use crate::{
 /// keeper does not wait for this.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How many things are waited for besides callers.
+const FIXED: usize = 5;
+
 /// How many callers may have a connection without asking anything.
 const MOST_CALLERS: usize = 64;
 
@@ -91,15 +94,35 @@ impl Keeper {
     /// Waits for the end of the hold. Returns the caller that has asked for the end, if one has.
     fn wait(&mut self) -> Option<Stream> {
         loop {
-            let came = self.poll();
-            if came.end || self.timer.left().is_zero() {
+            let fixed: [_; FIXED] = [
+                Some(self.wake_end.source()),
+                Some(self.socket.listener().source()),
+                self.process.as_ref().map(Process::source),
+                self.timer.source(),
+                self.socket.removal(),
+            ];
+            let asked: Vec<_> = fixed
+                .into_iter()
+                // In place of a source that is missing, `wake_end` is waited for once more. That does no
+                // harm: it gives the same answer twice.
+                .map(|source| source.unwrap_or(self.wake_end.source()))
+                .chain(self.callers.iter().map(Source::source))
+                .map(|source| (source, Interest::READ))
+                .collect();
+            // An error means that a signal has come.
+            let came =
+                wait_many(&asked, Some(CHECK_INTERVAL.min(self.timer.left()))).unwrap_or_default();
+            let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
+            let has_ended = self.process.is_some() && has_come(2);
+            if has_ended || self.timer.left().is_zero() {
                 return None;
             }
-            if came.wake {
+            if has_come(0) {
                 self.wake_end.quiet();
                 self.look_for_losses();
             }
-            for index in came.callers.into_iter().rev() {
+            // The callers that have said something, or have gone.
+            for index in (0..self.callers.len()).rev().filter(|index| has_come(index + FIXED)) {
                 let caller = self.callers.remove(index);
                 match receive(&caller) {
                     Some(Question::Release) => return Some(caller),
@@ -112,42 +135,11 @@ impl Keeper {
             // room.
             let surplus = self.callers.len().saturating_sub(MOST_CALLERS);
             self.callers.drain(..surplus);
-            if came.removal {
+            if has_come(4) {
                 self.socket.watch();
             }
             // If there is no room on the disk now, there may be room later.
             let _ = self.socket.mend();
-        }
-    }
-
-    /// Waits until something comes, or until it is time to check the socket.
-    fn poll(&self) -> WaitEvents {
-        let fixed = [
-            Some(self.wake_end.source()),
-            Some(self.socket.listener().source()),
-            self.process.as_ref().map(Process::source),
-            self.timer.source(),
-            self.socket.removal(),
-        ];
-        let has_process = self.process.is_some();
-        let asked: Vec<_> = fixed
-            .into_iter()
-            // In place of a source that is missing, `wake_end` is waited for once more. That does no
-            // harm: it gives the same answer twice.
-            .map(|source| source.unwrap_or(self.wake_end.source()))
-            .chain(self.callers.iter().map(Source::source))
-            .map(|source| (source, Interest::READ))
-            .collect();
-        // An error means that a signal has come.
-        let came =
-            wait_many(&asked, Some(CHECK_INTERVAL.min(self.timer.left()))).unwrap_or_default();
-        let has_come = |index: usize| came.get(index).is_some_and(|came| came.any());
-        let callers = (0..self.callers.len()).filter(|index| has_come(index + fixed.len()));
-        WaitEvents {
-            wake: has_come(0),
-            end: has_process && has_come(2),
-            removal: has_come(4),
-            callers: callers.collect(),
         }
     }
 
@@ -182,17 +174,6 @@ impl Keeper {
             Err(error) => Answer::Refused(format!("its time cannot be set: {error}")),
         }
     }
-}
-
-/// Which of the events that were waited for have come.
-struct WaitEvents {
-    wake: bool,
-    /// The process has ended.
-    end: bool,
-    /// The socket may have been removed.
-    removal: bool,
-    /// The callers that have said something, or have gone.
-    callers: Vec<usize>,
 }
 
 /// The question of a caller from whom something has come. The keeper hangs up on a caller that
