@@ -78,14 +78,8 @@ pub(crate) struct End {
 
 impl Default for Past {
     fn default() -> Self {
-        Self::new(Instant::now())
-    }
-}
-
-impl Past {
-    pub(crate) fn new(began: Instant) -> Self {
         Self {
-            began,
+            began: Instant::now(),
             overview: Overview::default(),
             gone: VecDeque::new(),
             requested: HashMap::new(),
@@ -94,7 +88,9 @@ impl Past {
             bytes: 0,
         }
     }
+}
 
+impl Past {
     /// To be called when the whole state was told anew. Locks that are missing in it have ended
     /// meanwhile.
     pub(crate) fn anew(&mut self, overview: Overview) {

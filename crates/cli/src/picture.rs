@@ -49,23 +49,20 @@ pub(crate) enum Broker {
 
 impl Default for Picture {
     fn default() -> Self {
-        Self::new(Instant::now())
-    }
-}
-
-impl Picture {
-    pub(crate) fn new(now: Instant) -> Self {
+        let past = Past::default();
         Self {
-            past: Past::new(now),
+            now: past.began,
+            past,
             namespace: None,
             events: Rate::default(),
             missed: 0,
             broker: Broker::Unknown,
             deadlocks: Vec::new(),
-            now,
         }
     }
+}
 
+impl Picture {
     /// What there is now.
     pub(crate) fn overview(&self) -> &Overview {
         &self.past.overview

@@ -3,50 +3,37 @@
 use std::time::Duration;
 
 /// The number of seconds over which a rate is taken.
-const SECONDS: usize = 10;
+const SECONDS: u64 = 10;
 
 /// How often something happens, over the last ten seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rate {
-    /// The events of each second. The last second is [`latest`](Self::latest).
-    counts: [u32; SECONDS],
-    /// The number of a second, counted from any moment.
-    latest: u64,
     first: Option<u64>,
+    /// The last seconds in which something has happened, counted from any moment, and how often it has.
+    counts: Vec<(u64, u64)>,
 }
 
 impl Rate {
     /// Adds this many events in this second.
     pub(crate) fn add(&mut self, second: u64, count: u64) {
         self.first.get_or_insert(second);
-        self.forget(second);
-        let slot = &mut self.counts[slot(second)];
-        *slot = slot.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-    }
-
-    fn forget(&mut self, second: u64) {
-        let passed = second.saturating_sub(self.latest).min(SECONDS as u64);
-        for ago in 0..passed {
-            self.counts[slot(second - ago)] = 0;
+        self.counts.retain(|(at, _)| second.saturating_sub(*at) < SECONDS);
+        match self.counts.iter_mut().find(|(at, _)| *at == second) {
+            Some((_, known)) => *known = known.saturating_add(count),
+            None => self.counts.push((second, count)),
         }
-        self.latest = self.latest.max(second);
     }
 
     /// The events per second, as of this second.
     pub(crate) fn per_second(&self, second: u64) -> f64 {
         let Some(first) = self.first else { return 0.0 };
-        let mut counts = self.clone();
-        counts.forget(second);
-        let sum: u64 = counts.counts.iter().copied().map(u64::from).sum();
-        let over = second.saturating_sub(first).saturating_add(1).min(SECONDS as u64);
+        let last = self.counts.iter().filter(|(at, _)| second.saturating_sub(*at) < SECONDS);
+        let sum = last.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        let over = second.saturating_sub(first).saturating_add(1).min(SECONDS);
         #[expect(clippy::cast_precision_loss, reason = "it is told to three digits")]
         let rate = sum as f64 / over as f64;
         rate
     }
-}
-
-fn slot(second: u64) -> usize {
-    usize::try_from(second % SECONDS as u64).unwrap_or(0)
 }
 
 /// The number of parts into which each power of two of times is divided.

@@ -83,7 +83,7 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn new(here: Here, socket: String, now: Instant) -> Self {
         Self {
-            live: Picture::new(now),
+            live: Picture::default(),
             frozen: None,
             watcher: Watcher::new(LASTING),
             search: now,
