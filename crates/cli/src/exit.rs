@@ -106,9 +106,14 @@ pub(crate) fn say(message: impl fmt::Display) {
     let _ = write(format!("navlock: {message}\n").as_bytes());
 }
 
-/// Writes a message to the error stream if there is room for it now. This is for a caller that has
-/// other work, and must not wait for a reader that does not read.
-pub(crate) fn mention(text: &[u8]) {
+/// Writes a message like [`say`], but only if there is room for it now.
+pub(crate) fn mention(message: impl fmt::Display) {
+    mention_bytes(format!("navlock: {message}\n").as_bytes());
+}
+
+/// Writes to the error stream if there is room for it now. This is for a caller that has other work, and must
+/// not wait for a reader that does not read.
+pub(crate) fn mention_bytes(text: &[u8]) {
     let stderr = io::stderr();
     let now = wait::wait([(stderr.source(), Interest::WRITE)], Some(Duration::ZERO));
     // A pipe with any room has room for a page, and these messages are shorter than that.

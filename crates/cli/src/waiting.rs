@@ -145,7 +145,7 @@ impl<'a> Waiting<'a> {
         for (at, line) in told.lines().enumerate() {
             // Each line is written alone, because together they may be longer than a page.
             let before = if at == 0 { "navlock: " } else { "" };
-            exit::mention(format!("{before}{line}\n").as_bytes());
+            exit::mention_bytes(format!("{before}{line}\n").as_bytes());
         }
     }
 
@@ -187,12 +187,12 @@ impl<'a> Waiting<'a> {
             }
             None => return,
         };
-        exit::mention(line.as_bytes());
+        exit::mention_bytes(line.as_bytes());
     }
 
     fn wipe(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
-            exit::mention(b"\r\x1b[K");
+            exit::mention_bytes(b"\r\x1b[K");
         }
     }
 }

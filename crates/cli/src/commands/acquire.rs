@@ -137,10 +137,9 @@ impl<'a> Request<'a> {
                 }
                 Ok(None) if at_once => {
                     let name = quoted_name(&name);
-                    self.context.verbosity.tell(format_args!(
-                    "{name}: the broker grants nothing for the moment, as when it takes over from one \
-                     that was killed; wait for it with -w"
-                ));
+                    let why = "the broker grants nothing for the moment, as when it takes over from one \
+                               that was killed; wait for it with -w";
+                    self.context.verbosity.tell(format_args!("{name}: {why}"));
                     Err(Failure::silent(args.conflict_exit_code))
                 }
                 Ok(known) => Err(self.conflict(&name, *timeout, known.as_ref())),
@@ -223,8 +222,9 @@ impl<'a> Request<'a> {
                 }
                 Some(Event::Own) => {
                     let name = quoted_name(request.name().unwrap_or(first));
-                    let message = "this runs inside the lock already, and would wait for itself; 'navlock \
-                               run --reentrant' runs a command without taking the lock again";
+                    let message = "this runs inside the lock already, and would wait for itself; \
+                                   'navlock run --reentrant' runs a command without taking the lock \
+                                   again";
                     let code = args.deadlock_exit_code.unwrap_or(exit::OWN_LOCK);
                     return Err(Failure::new(code, format_args!("{name}: {message}")));
                 }

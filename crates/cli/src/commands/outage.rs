@@ -33,14 +33,14 @@ pub(super) fn watch_for_outages(
             Some((_, Duration::ZERO)) => return ControlFlow::Continue(()),
             Some((silent, left)) if !is_told => {
                 let is_none = is_nobody_there(&place);
-                mention(warning(silent, left, &whose, is_none).as_bytes());
+                mention(warning(silent, left, &whose, is_none));
                 if is_none {
                     let to_ask = to_ask.clone();
                     tell_why_there_is_none(move || BrokerReach::connect_blocking(to_ask));
                 }
             }
             None if is_told && locks.term().is_some() => {
-                mention(b"navlock: etcd answers again\n");
+                mention("etcd answers again");
             }
             _ => return ControlFlow::Continue(()),
         }
@@ -63,7 +63,7 @@ fn is_nobody_there(place: &Place) -> bool {
 fn tell_why_there_is_none<T, E: Display>(connect: impl FnOnce() -> Result<T, E> + Send + 'static) {
     let tell = move || {
         if let Err(error) = connect() {
-            mention(format!("navlock: {}\n", printable(&error.to_string())).as_bytes());
+            mention(printable(&error.to_string()));
         }
     };
     // An error is ignored, because the message is only for people. The thread ends with the
@@ -71,7 +71,7 @@ fn tell_why_there_is_none<T, E: Display>(connect: impl FnOnce() -> Result<T, E> 
     let _ = thread::Builder::new().name("navlock-why".to_owned()).spawn(tell);
 }
 
-/// `navlock: etcd has not answered for 4s; "db" is yours for 5s more`, or that there is no broker
+/// `etcd has not answered for 4s; "db" is yours for 5s more`, or that there is no broker
 /// that could ask etcd.
 fn warning(silent: Duration, left: Duration, whose: &str, is_without_broker: bool) -> String {
     let (silent, left) = (elapsed(silent), elapsed(left));
@@ -80,7 +80,7 @@ fn warning(silent: Duration, left: Duration, whose: &str, is_without_broker: boo
     } else {
         format!("etcd has not answered for {silent}")
     };
-    format!("navlock: {what}; {whose} yours for {left} more\n")
+    format!("{what}; {whose} yours for {left} more")
 }
 
 fn whose(names: &[ResourceName]) -> String {
@@ -101,11 +101,11 @@ mod tests {
         let said = |names| warning(silent, left, &whose(names), false);
         assert_eq!(
             said(&names[..1]),
-            "navlock: etcd has not answered for 4s; \"a\" is yours for 1m05s more\n"
+            "etcd has not answered for 4s; \"a\" is yours for 1m05s more"
         );
         assert_eq!(
             warning(silent, left, &whose(&names[..1]), true),
-            "navlock: there is no broker, and etcd was last heard of 4s ago; \"a\" is yours for 1m05s more\n"
+            "there is no broker, and etcd was last heard of 4s ago; \"a\" is yours for 1m05s more"
         );
         assert!(said(&names).contains("; 2 locks are yours for"), "{}", said(&names));
     }

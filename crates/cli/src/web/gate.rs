@@ -18,17 +18,9 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
 const COOKIE: &str = "navlock-web";
 
-/// Which values of the header `Host` are accepted.
-#[derive(Clone, Debug)]
-pub(super) enum Hosts {
-    /// This machine, with this port.
-    Port(u16),
-    /// This machine, with any port: somebody may forward any port to a Unix socket.
-    AnyPort,
-}
-
 pub(super) struct Gate {
-    hosts: Hosts,
+    /// The port of this server, if it is to be asked by that port alone.
+    port: Option<u16>,
     token: String,
     cookie: String,
     /// The path of the page.
@@ -49,9 +41,9 @@ pub(super) enum Sender {
 pub(super) type Refusal = (StatusCode, &'static str);
 
 impl Gate {
-    pub(super) fn new(hosts: Hosts) -> Self {
+    pub(super) fn new(port: Option<u16>) -> Self {
         let path = format!("/{}", &random()[..12]);
-        Self { hosts, token: random(), cookie: random(), path }
+        Self { port, token: random(), cookie: random(), path }
     }
 
     /// The path and query of the address to open first, with the token.
@@ -75,15 +67,15 @@ impl Gate {
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Result<Sender, Refusal> {
-        let host = only(headers, header::HOST).filter(|host| self.hosts.have(host));
+        let host = only(headers, header::HOST).filter(|host| is_ours(host, self.port));
         let host = host.filter(|host| uri.authority().is_none_or(|said| said.as_str() == *host));
         let Some(host) = host else {
             return Err((StatusCode::FORBIDDEN, "not the host of this page"));
         };
         let sender = self.known(uri, headers);
-        let is_ours = |origin: &str| origin.strip_prefix("http://") == Some(host);
+        let is_own = |origin: &str| origin.strip_prefix("http://") == Some(host);
         let origin = headers.get_all(header::ORIGIN);
-        let by_origin = origin.iter().all(|origin| origin.to_str().is_ok_and(is_ours));
+        let by_origin = origin.iter().all(|origin| origin.to_str().is_ok_and(is_own));
         let site = headers.get_all("sec-fetch-site");
         let by_site = site.iter().all(|site| site == "same-origin" || site == "none");
         // Somebody has clicked on the address, on whatever page it stood. No page can read the
@@ -126,22 +118,21 @@ impl Gate {
     }
 }
 
-impl Hosts {
-    fn have(&self, host: &str) -> bool {
-        let (name, port) = match host.rsplit_once(':') {
-            Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
-            _ => (host, None),
-        };
-        let is_here =
-            ["127.0.0.1", "[::1]"].contains(&name) || name.eq_ignore_ascii_case("localhost");
-        is_here
-            && match (self, port) {
-                (Self::AnyPort, port) => port.is_none_or(|port| port.parse::<u16>().is_ok()),
-                // Browsers leave out the default port of the scheme.
-                (Self::Port(80), None) => true,
-                (Self::Port(ours), port) => port == Some(&*ours.to_string()),
-            }
-    }
+/// Whether the header `Host` means this machine with this port, or with any port: somebody may forward any
+/// port to a Unix socket.
+fn is_ours(host: &str, ours: Option<u16>) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    let is_here = ["127.0.0.1", "[::1]"].contains(&name) || name.eq_ignore_ascii_case("localhost");
+    is_here
+        && match (ours, port) {
+            (None, port) => port.is_none_or(|port| port.parse::<u16>().is_ok()),
+            // Browsers leave out the default port of the scheme.
+            (Some(80), None) => true,
+            (Some(ours), port) => port == Some(&*ours.to_string()),
+        }
 }
 
 /// A parameter of the query. The value is not decoded, so this is only for values that need no escapes.
@@ -192,9 +183,8 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_and_port_are_hosts() {
-        let hosts = Hosts::Port(4000);
         for host in ["127.0.0.1:4000", "localhost:4000", "LocalHost:4000", "[::1]:4000"] {
-            assert!(hosts.have(host), "{host}");
+            assert!(is_ours(host, Some(4000)), "{host}");
         }
         for host in [
             "",
@@ -212,15 +202,15 @@ mod tests {
             "127.0.0.1:4000:4000",
             "localhost.:4000",
         ] {
-            assert!(!hosts.have(host), "{host}");
+            assert!(!is_ours(host, Some(4000)), "{host}");
         }
-        assert!(Hosts::Port(80).have("localhost") && Hosts::AnyPort.have("localhost"));
-        assert!(Hosts::AnyPort.have("127.0.0.1:8080") && !Hosts::AnyPort.have("evil.example:8080"));
+        assert!(is_ours("localhost", Some(80)) && is_ours("localhost", None));
+        assert!(is_ours("127.0.0.1:8080", None) && !is_ours("evil.example:8080", None));
     }
 
     #[test]
     fn nobody_is_let_in_without_the_token_or_its_cookie() {
-        let gate = Gate::new(Hosts::Port(4000));
+        let gate = Gate::new(Some(4000));
         let get = |path: &str, all: &[(&str, &str)]| {
             admit(&gate, &Method::GET, path, &[&[("host", OURS)], all].concat())
         };
@@ -242,7 +232,7 @@ mod tests {
 
     #[test]
     fn no_other_page_is_let_in_though_its_browser_has_the_cookie() {
-        let gate = Gate::new(Hosts::Port(4000));
+        let gate = Gate::new(Some(4000));
         let cookie = format!("{COOKIE}={}", gate.cookie);
         let ask = |method, all: &[(&str, &str)]| {
             let all = [&[("host", OURS), ("cookie", &cookie)], all].concat();

@@ -23,12 +23,7 @@ use navlock::Place;
 use navlock_platform::socket::{self, AsyncListener};
 use tokio::runtime;
 
-use self::{
-    browser::Entry,
-    feed::Feed,
-    gate::{Gate, Hosts},
-    routes::Site,
-};
+use self::{browser::Entry, feed::Feed, gate::Gate, routes::Site};
 use crate::json::Object;
 
 /// Where pages are served.
@@ -52,15 +47,15 @@ impl Web {
         allow_steal: bool,
         entry: Arc<OnceLock<Entry>>,
     ) -> io::Result<Self> {
-        let hosts = match &listener {
-            Listener::Tcp(address, _) => Hosts::Port(address.port()),
-            Listener::Unix(_) => Hosts::AnyPort,
+        let port = match &listener {
+            Listener::Tcp(address, _) => Some(address.port()),
+            Listener::Unix(_) => None,
         };
         let about = Object::default()
             .string("socket", &place.socket().to_string_lossy())
             .string("host", &navlock::this_process().host)
             .boolean("canSteal", allow_steal);
-        let (feed, gate) = (Feed::start(place.clone())?, Gate::new(hosts));
+        let (feed, gate) = (Feed::start(place.clone())?, Gate::new(port));
         let site = Site { feed, gate, about, place, allow_steal, entry };
         Ok(Self { listener, site: Arc::new(site) })
     }

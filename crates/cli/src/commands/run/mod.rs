@@ -124,13 +124,10 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
         if lifeline.as_ref().is_some_and(Lifeline::is_inherited) {
             let stays = if names.len() == 1 { "stays" } else { "stay" };
             let names = names.iter().map(quoted_name).collect::<Vec<_>>().join(", ");
-            exit::mention(
-                format!(
-                    "navlock: {names} {stays} held while something works that the command has started and \
-                     that cannot be seen from here, as a program of another user; root can see it\n"
-                )
-                .as_bytes(),
-            );
+            exit::mention(format_args!(
+                "{names} {stays} held while something works that the command has started and that cannot \
+                 be seen from here, as a program of another user; root can see it"
+            ));
         }
         mem::forget((lifeline, guards));
     } else {
@@ -195,7 +192,7 @@ fn tell_of_loss(name: &ResourceName, lost: Lost, command: supervise::Command, on
         (supervise::Command::Runs, OnLost::Kill) => "the command is killed",
         (supervise::Command::Runs, OnLost::Ignore) => "the command goes on",
     };
-    exit::mention(format!("navlock: {}: {lost}; {becomes}\n", quoted_name(name)).as_bytes());
+    exit::mention(format_args!("{}: {lost}; {becomes}", quoted_name(name)));
 }
 
 /// Starts the command, which inherits the lifeline. If this process is killed, the command alone

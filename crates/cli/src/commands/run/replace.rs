@@ -175,7 +175,7 @@ impl Holder {
 fn say(held: &Inspected, what: &str) {
     let holder = process(held.agent.as_deref(), held.lock.client_id);
     let name = quoted_name(&held.lock.name);
-    exit::mention(format!("navlock: {name}: {holder} {what}\n").as_bytes());
+    exit::mention(format_args!("{name}: {holder} {what}"));
 }
 
 fn refused(name: &ResourceName, held: &Inspected) -> Failure {

@@ -148,7 +148,8 @@ impl Supervisor {
             let broker = pending_source.as_ref().map(Source::source);
             let running = ending.status.is_none().then_some(&child);
             let signals = self.signals.source();
-            let came = wait(running, process.as_ref(), signals, broker, ending.kill_at, checks);
+            let (has_ended, has_word) =
+                wait(running, process.as_ref(), signals, broker, ending.kill_at, checks);
             if let Some(now) = self.signals.pass_on(running).pop() {
                 // What goes on after the command's end is ended by the next signal, once people were told. Some
                 // programs send a signal twice at once, to this process and to its group.
@@ -157,7 +158,7 @@ impl Supervisor {
                 }
                 told = Some(note(now));
             }
-            if came.end && ending.status.is_none() {
+            if has_ended && ending.status.is_none() {
                 let status = child.wait().map_err(|error| {
                     let message = format!("cannot wait for the command: {error}");
                     Failure::new(NOT_EXECUTABLE, message)
@@ -166,7 +167,7 @@ impl Supervisor {
                 // A loss in the command's last moments counts as well. It is enough that the broker
                 // has sent the news by now. The thread that reads the connection need not have read
                 // it yet.
-                if came.word || pending_source.is_none() {
+                if has_word || pending_source.is_none() {
                     reach.read_pending();
                     for (name, how) in newly_lost(guards, &mut known, &context) {
                         tell(name, how, Command::HasEnded);
@@ -255,7 +256,7 @@ impl Ending {
         } else {
             format!("{left} could not be ended; {names} stays held until it has ended")
         };
-        mention(format!("navlock: {said}\n").as_bytes());
+        mention(said);
         are_stuck
     }
 }
@@ -294,17 +295,10 @@ pub(super) fn reserve(margin: Duration) -> Duration {
     (margin / 4).max(Duration::from_millis(250)).min(margin / 2)
 }
 
-/// Which of the events that were waited for have come.
-struct WaitEvents {
-    /// The command has ended.
-    end: bool,
-    /// The broker has said something.
-    word: bool,
-}
-
 /// Waits until the command, if it runs, has ended, `signals` can be read, the broker says something, or
 /// the deadline has come. The end of another process can be read from `signals`. If `checks` is set, waits
-/// until the next check at most. Returns what has come.
+/// until the next check at most. Returns whether the command has ended, and whether the broker has said
+/// something.
 ///
 /// `process` can be read when the command has ended; `None` where the system has no such handle, or none left.
 /// To notice the end does not reap the command. So the command keeps its process id until the end is known to
@@ -317,7 +311,7 @@ fn wait(
     broker: Option<BorrowedSource<'_>>,
     deadline: Option<Duration>,
     checks: bool,
-) -> WaitEvents {
+) -> (bool, bool) {
     let process = process.filter(|_| child.is_some()).map(Source::source);
     let next_check = (process.is_none() || checks).then_some(CHECK_INTERVAL);
     let left = deadline.map(|deadline| deadline.saturating_sub(uptime()));
@@ -328,13 +322,12 @@ fn wait(
         [Some(signals), process, broker].map(|asked| (asked.unwrap_or(signals), Interest::READ));
     // An error means that a signal has come, which can be read from `signals`.
     let came = wait::wait(asked, timeout).unwrap_or_default();
-    let end =
-        child.is_some_and(
-            |child| {
-                if process.is_some() { came[1].any() } else { child_has_ended(child) }
-            },
-        );
-    WaitEvents { end, word: broker.is_some() && came[2].any() }
+    let has_ended = match (child, process) {
+        (Some(_), Some(_)) => came[1].any(),
+        (Some(child), None) => child_has_ended(child),
+        (None, _) => false,
+    };
+    (has_ended, broker.is_some() && came[2].any())
 }
 
 /// The locks that are lost and whose loss was not known before.
