@@ -2,8 +2,6 @@
 
 use navlock::{Error, UserAgent};
 
-#[cfg(feature = "etcd")]
-use crate::settings::Cluster;
 use crate::settings::Etcd;
 
 /// The user agent of a broker that uses this etcd.
@@ -16,11 +14,7 @@ use crate::settings::Etcd;
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
     use navlock::blocking::block_on;
 
-    let connected = match each(etcd)? {
-        Each::One(options) => block_on(navlock_etcd::etcd(*options)),
-        Each::Several(clusters) => block_on(navlock_etcd::etcd_clusters(clusters)),
-    };
-    connected.map_err(|error| {
+    block_on(navlock_etcd::etcd(options(etcd)?)).map_err(|error| {
         let origin = &etcd.origin;
         let message =
             format!("{error} (it is the etcd of {origin}; 'navlock doctor' says what is wrong)");
@@ -43,36 +37,14 @@ pub(crate) fn without_etcd(etcd: &Etcd) -> Error {
     unable(etcd, "etcd", "etcd")
 }
 
-/// One cluster, or several that share the names.
+/// The options of the connection.
 #[cfg(feature = "etcd")]
-pub(crate) enum Each {
-    One(Box<navlock_etcd::EtcdOptions>),
-    Several(navlock_etcd::EtcdClusters),
-}
-
-/// The options for all clusters.
-#[cfg(feature = "etcd")]
-pub(crate) fn each(etcd: &Etcd) -> Result<Each, Error> {
-    let mut clusters = navlock_etcd::EtcdClusters::new();
-    for cluster in &etcd.clusters {
-        let options = options(etcd, cluster)?;
-        clusters = match &cluster.name {
-            None => return Ok(Each::One(Box::new(options))),
-            Some(name) if cluster.is_retired => clusters.retired(name, options),
-            Some(name) => clusters.cluster(name, options),
-        };
-    }
-    Ok(Each::Several(clusters))
-}
-
-/// The options for one cluster.
-#[cfg(feature = "etcd")]
-pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::EtcdOptions, Error> {
+pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, Error> {
     let is_https = |endpoint: &String| endpoint.starts_with("https://");
-    if cfg!(not(feature = "etcd-tls")) && etcd.endpoints().any(is_https) {
+    if cfg!(not(feature = "etcd-tls")) && etcd.endpoints.iter().any(is_https) {
         return Err(unable(etcd, "TLS, which https:// needs", "etcd-tls"));
     }
-    let mut options = navlock_etcd::EtcdOptions::new(cluster.endpoints.iter().cloned());
+    let mut options = navlock_etcd::EtcdOptions::new(etcd.endpoints.iter().cloned());
     if let Some(follows) = etcd.follow_members {
         options = options.follow_members(follows);
     }
@@ -86,9 +58,6 @@ pub(crate) fn options(etcd: &Etcd, cluster: &Cluster) -> Result<navlock_etcd::Et
     }
     if let Some(margin) = etcd.margin {
         options = options.margin(margin);
-    }
-    if let Some(waits) = etcd.wait_through_outages {
-        options = options.wait_through_outages(waits);
     }
     if let Some(taken) = etcd.keep_names {
         options = options.keep_names(taken);

@@ -207,11 +207,6 @@ pub async fn position_of(
     backend.position(name, client_id).await
 }
 
-/// Details of the reach of a user agent at this moment, for people; see [`Reach::details`].
-pub fn details(user_agent: &UserAgent) -> Vec<(String, String)> {
-    user_agent.reach().details()
-}
-
 /// A text for people if the service that keeps the locks of this user agent does not answer, which
 /// also says for how long. See [`Reach::outage`].
 pub fn outage(user_agent: &UserAgent) -> Option<String> {

@@ -59,30 +59,6 @@ impl EtcdBackend {
         Self { connection, bucket, name }
     }
 
-    /// Does what [`put_inside`](Backend::put_inside) does, for a lock on another etcd, whose part of
-    /// the bucket is `from`.
-    pub(crate) fn put_inside_of(&self, ticket: Ticket, from: &Self, lock: LockId) {
-        // The connection of the request may be gone when this is called.
-        let waits = Arc::downgrade(&self.connection);
-        let tell = move |outer| {
-            if let Some(connection) = waits.upgrade() {
-                connection.put_outer(ticket, outer);
-            }
-        };
-        let mut table = from.connection.shared.table();
-        let (outer, hidden) = match table.outer(lock) {
-            Some(outer) => (Some(outer), None),
-            None => (None, table.tell_outer(lock, tell)),
-        };
-        drop(table);
-        if let Some(outer) = outer {
-            self.connection.put_outer(ticket, outer);
-        }
-        if let Some((bucket, name)) = hidden {
-            from.connection.tell(Message::Leave { bucket, name });
-        }
-    }
-
     /// The locks and requests of one name, or of all names. If `asks` is set, owners of names are
     /// asked what they hold. Otherwise their names are shown as owned.
     fn seen(

@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::host::Ticket;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -15,7 +14,6 @@ use crate::{
     members::Members,
     table::{Nested, Terminated},
     thread::Order,
-    values::Outer,
 };
 
 /// How long the last owner waits, at most, until etcd knows what has ended.
@@ -57,12 +55,6 @@ impl Connection {
         if let Some(serial) = said {
             self.tell(Message::Nested { serial });
         }
-    }
-
-    /// Notes that a waiting request was made inside this lock.
-    pub(crate) fn put_outer(&self, ticket: Ticket, outer: Outer) {
-        let nested = self.shared.table().put_outer(ticket.id, outer);
-        self.nest(nested);
     }
 }
 

@@ -8,7 +8,6 @@ use tokio::time;
 
 use crate::{
     calls::{self, FULL},
-    clusters::cluster_entry::ClusterEntry,
     data::{Step, Transaction},
     failure::Failure,
     formats,
@@ -17,7 +16,6 @@ use crate::{
     members::Members,
     options::EtcdOptions,
     runtime::runtime,
-    strays::on_runtime,
 };
 
 /// How often etcd is written to. The number is odd, so that there is a median.
@@ -110,22 +108,6 @@ async fn reach(endpoints: &[&str], options: &EtcdOptions) -> Result<Members, Err
     let mut those = options.clone();
     those.endpoints = endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect();
     Members::connect(those).await
-}
-
-/// Checks that a program which knows of no other etcd may use this one. It may not if this etcd is
-/// one of several clusters that share the names of locks, see
-/// [`EtcdClusters`](crate::EtcdClusters). Nothing is written.
-///
-/// This blocks the thread, which must not be one of a tokio runtime.
-///
-/// # Errors
-///
-/// [`Error::Refused`] if this etcd is one of several, or the options cannot be used;
-/// [`Error::Unreachable`] if etcd does not answer.
-pub fn check_alone(options: &EtcdOptions) -> Result<(), Error> {
-    on_runtime(options, async |members, _| {
-        ClusterEntry::Alone.check(&members, options).await.map_err(Failure::Refused)
-    })
 }
 
 /// What the member at this endpoint says of itself.

@@ -2,8 +2,6 @@
 //!
 //! ```text
 //! {namespace}/format                                            the number of the format
-//! {namespace}/clusters                                          the list of clusters, if there are several
-//! {namespace}/clusters/{lease}                                  a user of that list
 //! {namespace}/3/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
 //! {namespace}/3/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
 //! ```
@@ -109,29 +107,6 @@ impl BucketKeys {
     /// The key whose value is the number of the format. It has no lease.
     pub(crate) fn format_key(namespace: &str) -> Vec<u8> {
         [&*Self::root(namespace), b"format"].concat()
-    }
-
-    /// The key whose value is the list of clusters. It has no lease.
-    pub(crate) fn list_key(namespace: &str) -> Vec<u8> {
-        [&*Self::root(namespace), b"clusters"].concat()
-    }
-
-    /// The key of a user of that list, under this lease.
-    pub(crate) fn user_key(namespace: &str, lease: i64) -> Vec<u8> {
-        [&*Self::list_key(namespace), b"/", format!("{lease:016x}").as_bytes()].concat()
-    }
-
-    /// The range of the keys of all users of that list.
-    pub(crate) fn users(namespace: &str) -> (Vec<u8>, Vec<u8>) {
-        // The next byte after '/'.
-        let of = |end: &[u8]| [&*Self::list_key(namespace), end].concat();
-        (of(b"/"), of(b"0"))
-    }
-
-    /// Whether this is the key of the list, or of a user of the list.
-    pub(crate) fn is_of_list(namespace: &str, key: &[u8]) -> bool {
-        let rest = key.strip_prefix(&*Self::list_key(namespace));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
     }
 
     /// The ranges of keys of other formats, which have another number.

@@ -13,9 +13,6 @@ pub(crate) struct LeaseName {
     pub(crate) id: i64,
 }
 
-/// How many bytes a [`Share`] has.
-pub(crate) const SHARE: usize = 8 + 8 + 16;
-
 /// The part of a lease that belongs to one agent, or to the connection for all of its agents. When
 /// the connection is dead, others can end the keys under the lease by this share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -51,12 +51,6 @@
 //! A request that waits goes on waiting until the name is given up, or the lease of that connection is
 //! over.
 //!
-//! # Several clusters
-//!
-//! One etcd can do only a limited number of writes in a second. [`EtcdClusters`] divides the names
-//! among several clusters. Each lock is on one of them, and all machines find the cluster by the
-//! lock's name alone.
-//!
 //! # What etcd needs
 //!
 //! Etcd must have version 3.4 or newer. It keeps each change until it is compacted. So it must be
@@ -93,7 +87,6 @@ mod backend;
 mod bucket;
 mod calls;
 mod clock;
-mod clusters;
 mod connection;
 mod credentials;
 mod data;
@@ -126,9 +119,8 @@ mod view;
 mod watch;
 
 pub use crate::{
-    clusters::{ClustersReach, EtcdClusters, etcd_clusters},
     credentials::Credentials,
-    health::{EndpointHealth, Health, Member, check, check_alone},
+    health::{EndpointHealth, Health, Member, check},
     options::EtcdOptions,
     reach::{EtcdReach, etcd},
     strays::{Blocked, Evict, Stray, evict, strays},

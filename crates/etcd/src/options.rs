@@ -44,7 +44,6 @@ pub struct EtcdOptions {
     pub(crate) time_to_live: Duration,
     pub(crate) timeout: Duration,
     pub(crate) namespace: String,
-    pub(crate) waits_through_outages: bool,
     pub(crate) follows_members: bool,
     /// How often a name is taken before it is owned; 0 for never.
     pub(crate) taken: u32,
@@ -64,7 +63,6 @@ impl EtcdOptions {
             time_to_live: Duration::from_secs(10),
             timeout: Duration::from_secs(5),
             namespace: "navlock".to_owned(),
-            waits_through_outages: true,
             follows_members: true,
             taken: TAKEN,
             margin: None,
@@ -118,28 +116,6 @@ impl EtcdOptions {
     #[must_use]
     pub fn margin(mut self, time: Duration) -> Self {
         self.margin = Some(time);
-        self
-    }
-
-    /// Whether a waiting request goes on waiting when etcd was away for longer than the
-    /// [time to live](Self::time_to_live). It does if this is not called. The place in the queue is
-    /// lost with the lease, so the request is made again, before later requests of this connection.
-    /// A request that does not go on waiting fails with [`Error::Unreachable`].
-    ///
-    /// ```no_run
-    /// # use navlock::{EtcdOptions, etcd};
-    /// # use navlock::{Error, blocking::block_on};
-    /// let options = EtcdOptions::new(["10.0.0.1:2379"]).wait_through_outages(false);
-    /// let locks = block_on(etcd(options))?.lock_manager("my-app");
-    /// match locks.lock("db").blocking() {
-    ///     Err(Error::Unreachable(why)) => eprintln!("etcd was away for too long: {why}"),
-    ///     granted => drop(granted?),
-    /// }
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[must_use]
-    pub fn wait_through_outages(mut self, waits: bool) -> Self {
-        self.waits_through_outages = waits;
         self
     }
 

@@ -11,7 +11,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     backend::EtcdBackend,
-    clusters::cluster_entry::ClusterEntry,
     connection::Connection,
     formats,
     keeper::{Message, Shared},
@@ -84,14 +83,6 @@ impl EtcdReach {
     ///
     /// Dropping the future closes the connection, once it is there.
     pub async fn connect(options: EtcdOptions) -> Result<Self, Error> {
-        Self::connect_as(options, ClusterEntry::Alone).await
-    }
-
-    /// Connects as [`connect`](Self::connect) does, alone or as one of several clusters.
-    pub(crate) async fn connect_as(
-        options: EtcdOptions,
-        entry: ClusterEntry,
-    ) -> Result<Self, Error> {
         options.check()?;
         let grace = options.grace();
         let shared = Arc::new(Shared::default());
@@ -101,14 +92,13 @@ impl EtcdReach {
             let checked = async {
                 let members = Members::connect(options.clone()).await?;
                 formats::check(&members, &options).await?;
-                entry.check(&members, &options).await?;
                 Ok(members)
             };
             match checked.await {
                 Ok(members) => {
                     // If the caller is gone, nobody has the connection, and the connection ends.
                     let ours = members.clone();
-                    let thread = Thread::new(of_thread, options, entry, members, weak, heard);
+                    let thread = Thread::new(of_thread, options, members, weak, heard);
                     let _ = connected.send(Ok(ours));
                     thread.run().await;
                 }
@@ -120,9 +110,10 @@ impl EtcdReach {
         let (members, thread) = on_a_thread("navlock-etcd", serve).await?;
         Ok(Self(Arc::new(Connection { shared, tell, thread, members, grace })))
     }
+}
 
-    /// Opens a bucket.
-    pub(crate) fn open(&self, name: &str) -> EtcdBackend {
+impl Reach for EtcdReach {
+    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
         let connection = Arc::clone(&self.0);
         let name = name.to_owned();
         let mut table = connection.shared.table();
@@ -131,28 +122,7 @@ impl EtcdReach {
         // forgotten.
         connection.tell(Message::OpenBucket { bucket, name: name.clone() });
         drop(table);
-        EtcdBackend::new(connection, bucket, name)
-    }
-
-    /// The endpoint of the member that is used, and whether the member answers.
-    pub(crate) fn spoken_to(&self) -> (String, bool) {
-        self.0.members.spoken_to()
-    }
-
-    /// A text for people if no member has answered, which says for how long.
-    pub(crate) fn silent(&self) -> Option<String> {
-        let silent = self.0.members.silent()?;
-        let silent = silent.as_secs();
-        Some(format!(
-            "has not answered for {silent} s, and grants nothing meanwhile but names that this machine \
-             owns"
-        ))
-    }
-}
-
-impl Reach for EtcdReach {
-    fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
-        Box::new(self.open(name))
+        Box::new(EtcdBackend::new(connection, bucket, name))
     }
 
     fn is_leased(&self) -> bool {
@@ -160,7 +130,11 @@ impl Reach for EtcdReach {
     }
 
     fn outage(&self) -> Option<String> {
-        Some(format!("etcd {}", self.silent()?))
+        let silent = self.0.members.silent()?.as_secs();
+        Some(format!(
+            "etcd has not answered for {silent} s, and grants nothing meanwhile but names that this \
+             machine owns"
+        ))
     }
 
     fn lease(&self) -> Option<Vec<u8>> {

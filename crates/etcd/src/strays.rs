@@ -157,7 +157,7 @@ fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
         let lease = Some(kv.lease).filter(|&lease| lease != 0);
         Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
     };
-    if kv.key == BucketKeys::format_key(namespace) || BucketKeys::is_of_list(namespace, &kv.key) {
+    if kv.key == BucketKeys::format_key(namespace) {
         return None;
     }
     let Some((bucket, keys)) = BucketKeys::around(namespace, &kv.key) else {

@@ -19,7 +19,7 @@ use std::{
     task::Waker,
 };
 
-use navlock_core::{Error, Lost, ResourceName, Unreachable, host::RequestKind, look::LockId};
+use navlock_core::{Error, Lost, ResourceName, Unreachable, host::RequestKind};
 use navlock_engine::{AgentId, RequestId};
 use slab::Slab;
 
@@ -29,7 +29,7 @@ use crate::{
     keys::{NameKey, RequestKey},
     lease::Share,
     slots::Slots,
-    values::{Outer, RequestNotes},
+    values::RequestNotes,
 };
 
 #[cfg(test)]
@@ -61,17 +61,12 @@ pub(crate) struct Table {
     buckets: HashMap<String, OpenBucket>,
     /// The requests that were made inside locks of which nobody else knows yet.
     inside_hidden: Vec<RequestId>,
-    /// What to tell requests on another etcd, which were made inside such locks of this one.
-    told_where: Vec<(LockId, TellOuter)>,
     next_bucket: u64,
     next_request: u64,
     next_agent: AgentSerial,
     /// Whether nobody speaks to etcd any more.
     gone: bool,
 }
-
-/// A function that is told how others refer to a lock.
-pub(crate) type TellOuter = Box<dyn FnOnce(Outer) + Send>;
 
 struct OpenBucket {
     number: u64,

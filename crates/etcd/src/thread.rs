@@ -24,7 +24,6 @@ use tokio::{
 
 use crate::{
     calls,
-    clusters::cluster_entry::ClusterEntry,
     failure::Failure,
     formats,
     hash::HashState,
@@ -61,7 +60,6 @@ pub(crate) enum Order {
 pub(crate) struct Thread {
     keeper: Keeper,
     options: EtcdOptions,
-    entry: ClusterEntry,
     members: Members,
     tell: mpsc::WeakUnboundedSender<Order>,
     heard: mpsc::UnboundedReceiver<Order>,
@@ -79,7 +77,6 @@ impl Thread {
     pub(crate) fn new(
         shared: Arc<Shared>,
         options: EtcdOptions,
-        entry: ClusterEntry,
         members: Members,
         tell: mpsc::WeakUnboundedSender<Order>,
         heard: mpsc::UnboundedReceiver<Order>,
@@ -97,7 +94,6 @@ impl Thread {
         Self {
             keeper: Keeper::new(shared, options.clone(), owner),
             options,
-            entry,
             members,
             tell,
             heard,
@@ -242,24 +238,16 @@ impl Thread {
         self.running.push(running);
     }
 
-    /// Asks for a lease after `delay`, and enters this connection under it.
+    /// Asks for a lease after `delay`.
     fn lease(
         &self,
         delay: Duration,
     ) -> impl Future<Output = Result<(LeaseName, Renewal), Failure>> + use<> {
-        let (options, entry, members) =
-            (self.options.clone(), self.entry.clone(), self.members.clone());
+        let (options, members) = (self.options.clone(), self.members.clone());
         async move {
-            let timeout = options.call();
             sleep(delay).await;
             formats::check_again(&members, &options).await?;
-            let (lease, renewal) =
-                calls::lease(members.clone(), options.seconds(), timeout).await?;
-            let entered = entry.enter(&members, &options, lease.id).await;
-            if entered.is_err() {
-                calls::revoke(members, lease.id, timeout, timeout).await;
-            }
-            entered.map(|()| (lease, renewal))
+            calls::lease(members, options.seconds(), options.call()).await
         }
     }
 

@@ -1,5 +1,3 @@
 //! Locks that all machines share which use one etcd.
 
-pub use navlock_etcd::{
-    ClustersReach, Credentials, EtcdClusters, EtcdOptions, EtcdReach, etcd, etcd_clusters,
-};
+pub use navlock_etcd::{Credentials, EtcdOptions, EtcdReach, etcd};

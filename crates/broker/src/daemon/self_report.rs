@@ -82,7 +82,6 @@ impl Daemon {
         let mut details = self.details.clone();
         details.extend(self.outage().map(|outage| ("outage".to_owned(), outage)));
         details.extend(self.owned_names());
-        details.extend(host::details(self.user_agent()));
         details.extend(surroundings::now());
         details
     }

@@ -31,8 +31,6 @@ starts the broker. The variable NAVLOCK_ETCD does: it is for containers and test
   margin = 2                           # the last seconds of these, in which holders that have lost
                                        # a lock are ended: 0.5 to half of the time to live; the
                                        # default is a fifth of it, 2 at most
-  wait-through-outages = true          # waiting requests survive an outage that is longer than the
-                                       # time to live
   keep-names = 8                       # a machine that takes a name this often in a row, with
                                        # nobody else there, owns it: the name is then taken and
                                        # handed over on this machine without etcd, until another
@@ -50,22 +48,6 @@ fails. You can replace them at any time.
 An etcd with --auto-tls cannot be used, because navlock does not support keys of its kind (P-521).
 Give the etcd a certificate by --cert-file and --key-file.
 
-Several etcd clusters can share the names of locks. Each name is on one cluster. A list of clusters
-stands in place of the endpoints. The other settings below [etcd] apply to all clusters:
-
-  [[etcd.clusters]]
-  name = \"east\"                        # permanent: it decides which names are on the cluster
-  endpoints = [\"10.0.0.1:2379\"]
-
-  [[etcd.clusters]]
-  name = \"west\"
-  endpoints = [\"10.1.0.1:2379\"]
-  retired = false                      # true: no name is on the cluster any more, and it is about
-                                       # to be removed
-
-All machines need the same list. A machine with another list is refused while one of the clusters is
-used.
-
 For etcd only the endpoints are required.
 
 The setting socket is looked for in both files, also if the other settings are only in one of them.
@@ -81,7 +63,7 @@ folder of the settings file.";
 pub(crate) struct SettingsArgs {
     /// The endpoints of the etcd by which machines share their locks.
     ///
-    /// Separate endpoints by commas. Write several clusters as `name=URL,...;name=URL,...`.
+    /// Separate endpoints by commas.
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
     pub(crate) etcd: Option<String>,
 

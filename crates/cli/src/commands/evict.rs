@@ -76,7 +76,7 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
 
     use crate::{
         exit::{CONFLICT, answer},
-        reach::{self, Each},
+        reach,
         text::printable,
     };
 
@@ -88,12 +88,8 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
         // The definition of the arguments prevents all other combinations.
         _ => return Err(Failure::new(USAGE, "give a name and a client id, or --key")),
     };
-    let each = reach::each(etcd).map_err(|why| Failure::new(UNREACHABLE, why))?;
-    let evicted = match &each {
-        Each::One(options) => navlock_etcd::evict(options, &what),
-        Each::Several(clusters) => clusters.evict(&what),
-    };
-    let removed = evicted.map_err(|error| match error {
+    let options = reach::options(etcd).map_err(|why| Failure::new(UNREACHABLE, why))?;
+    let removed = navlock_etcd::evict(&options, &what).map_err(|error| match error {
         Error::Refused(why) => Failure::new(CONFLICT, why),
         error => Failure::new(UNREACHABLE, error),
     })?;

@@ -8,11 +8,7 @@ use std::{
 
 use navlock::Refusal;
 
-use super::{
-    error::of_value,
-    file::{ClusterTable, EtcdTable},
-    named_file,
-};
+use super::{error::of_value, file::EtcdTable, named_file};
 
 /// The shortest time to live. If it were shorter, no other broker could replace a killed one in
 /// time to keep its locks.
@@ -36,26 +32,16 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) struct Etcd {
     /// Where this setting comes from, for people: an option, a variable, or a file.
     pub(crate) origin: String,
-    /// One cluster that has no name, or several that share the names of locks.
-    pub(crate) clusters: Vec<Cluster>,
+    /// At least one.
+    pub(crate) endpoints: Vec<String>,
     pub(crate) follow_members: Option<bool>,
     pub(crate) namespace: Option<String>,
     pub(crate) time_to_live: Option<Duration>,
     pub(crate) margin: Option<Duration>,
-    pub(crate) wait_through_outages: Option<bool>,
     /// How often a name has to be taken before it is owned.
     pub(crate) keep_names: Option<u32>,
     pub(crate) files: Files,
     pub(crate) server_name: Option<String>,
-}
-
-/// One cluster.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cluster {
-    /// The name of the cluster; `None` if it is the only one.
-    pub(crate) name: Option<String>,
-    pub(crate) endpoints: Vec<String>,
-    pub(crate) is_retired: bool,
 }
 
 /// The files that are read again for each connection to etcd, because their contents may be valid
@@ -128,16 +114,9 @@ impl Etcd {
             Some(_) => "--etcd".to_owned(),
             None => of_file.clone(),
         };
-        let clusters = match given {
-            Some(given) => given_clusters(given),
-            None => table_clusters(table.endpoints, table.clusters),
-        };
-        let checked = clusters.and_then(|clusters| {
-            let each = clusters.into_iter().map(Cluster::check);
-            each.collect::<Result<Vec<_>, _>>()
-        });
-        let clusters = checked.map_err(|wrong| of_value(&origin, wrong))?;
-        let mut endpoints = clusters.iter().flat_map(|cluster| &cluster.endpoints);
+        let given = given.map(|given| given.split(',').map(str::to_owned).collect());
+        let endpoints = endpoints(given.or(table.endpoints).unwrap_or_default());
+        let endpoints = endpoints.map_err(|wrong| of_value(&origin, wrong))?;
 
         let wrong = |what: &str| of_value(&of_file, what);
         let path = |path: PathBuf| {
@@ -164,7 +143,7 @@ impl Etcd {
         let server_name = table.server_name;
         let has_tls =
             certificate_authority.is_some() || identity.is_some() || server_name.is_some();
-        if has_tls && !endpoints.any(|endpoint| endpoint.starts_with("https://")) {
+        if has_tls && !endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
             return Err(wrong("there are settings for TLS, but no endpoint begins with https://"));
         }
         let time_to_live = table.time_to_live.map(time_to_live).transpose();
@@ -173,12 +152,11 @@ impl Etcd {
         let margin = margin.map_err(|what| wrong(&what))?;
         Ok(Self {
             origin,
-            clusters,
+            endpoints,
             follow_members: table.follow_members,
             namespace: table.namespace,
             time_to_live,
             margin,
-            wait_through_outages: table.wait_through_outages,
             keep_names: table.keep_names,
             files,
             server_name,
@@ -186,92 +164,21 @@ impl Etcd {
     }
 }
 
-impl Cluster {
-    fn check(mut self) -> Result<Self, String> {
-        let each = self.endpoints.iter().map(|text| endpoint(text.trim()));
-        let checked = each.collect::<Result<Vec<_>, _>>();
-        let of = self.name.as_ref().map_or_else(String::new, |name| format!("cluster {name}: "));
-        self.endpoints = checked.map_err(|wrong| format!("{of}{wrong}"))?;
-        if self.endpoints.is_empty() {
-            return Err(format!(
-                "{of}no endpoints of etcd; write endpoints = [\"host:2379\"] below [etcd]{}",
-                if of.is_empty() { "" } else { " or [[etcd.clusters]]" }
-            ));
-        }
-        Ok(self)
-    }
-}
-
-impl Etcd {
-    /// The etcd and where it is, for people.
-    pub(crate) fn whole(&self) -> String {
-        let are_several = self.clusters.iter().any(|cluster| cluster.name.is_some());
-        if are_several { format!("etcd clusters {self}") } else { format!("etcd at {self}") }
-    }
-
-    /// The endpoints of all clusters.
-    #[cfg(any(feature = "etcd", test))]
-    pub(crate) fn endpoints(&self) -> impl Iterator<Item = &String> {
-        self.clusters.iter().flat_map(|cluster| &cluster.endpoints)
-    }
-}
-
 /// Where the etcd is, for people.
 impl fmt::Display for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (nth, Cluster { name, endpoints, is_retired }) in self.clusters.iter().enumerate() {
-            let before = if nth == 0 { "" } else { "; " };
-            let name = name.as_ref().map_or_else(String::new, |name| format!("{name} at "));
-            let retired = if *is_retired { " (retired)" } else { "" };
-            write!(f, "{before}{name}{}{retired}", endpoints.join(", "))?;
-        }
-        Ok(())
+        f.write_str(&self.endpoints.join(", "))
     }
 }
 
-/// `host:port,…` is one cluster, `name=host:port,…;…` are several.
-fn given_clusters(given: &str) -> Result<Vec<Cluster>, String> {
-    let endpoints = |text: &str| text.split(',').map(str::to_owned).collect();
-    if !given.contains(['=', ';']) {
-        return Ok(vec![Cluster { name: None, endpoints: endpoints(given), is_retired: false }]);
+/// Checks each endpoint, and that there is one.
+fn endpoints(given: Vec<String>) -> Result<Vec<String>, String> {
+    if given.is_empty() {
+        return Err(
+            "no endpoints of etcd; write endpoints = [\"host:2379\"] below [etcd]".to_owned()
+        );
     }
-    let one = |text: &str| match text.trim().split_once('=') {
-        Some((name, rest)) => {
-            let name = Some(name.trim().to_owned());
-            Ok(Cluster { name, endpoints: endpoints(rest), is_retired: false })
-        }
-        None => Err(format!(
-            "{:?} is no cluster; write name=host:port,host:port;name=host:port",
-            text.trim().rsplit('@').next().unwrap_or_default()
-        )),
-    };
-    given.split(';').map(one).collect()
-}
-
-fn table_clusters(
-    endpoints: Option<Vec<String>>,
-    clusters: Option<Vec<ClusterTable>>,
-) -> Result<Vec<Cluster>, String> {
-    match (endpoints, clusters) {
-        (Some(_), Some(_)) => {
-            Err("there are endpoints and clusters; leave out the endpoints below \
-             [etcd]: each of the clusters has its own"
-                .to_owned())
-        }
-        (None, Some(clusters)) => Ok(clusters
-            .into_iter()
-            .map(|ClusterTable { name, endpoints, retired }| Cluster {
-                name: Some(name),
-                endpoints,
-                is_retired: retired,
-            })
-            .collect()),
-        (endpoints, None) => Ok(vec![Cluster {
-            name: None,
-            endpoints: endpoints.unwrap_or_default(),
-            is_retired: false,
-        }]),
-    }
+    given.iter().map(|text| endpoint(text.trim())).collect()
 }
 
 /// An endpoint, if it can be one.

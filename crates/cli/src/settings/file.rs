@@ -27,10 +27,8 @@ pub(super) struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct EtcdTable {
-    #[serde(default, deserialize_with = "some_endpoints")]
+    #[serde(default, deserialize_with = "endpoints")]
     pub(super) endpoints: Option<Vec<String>>,
-    /// Several clusters that share the names, instead of the endpoints of one.
-    pub(super) clusters: Option<Vec<ClusterTable>>,
     pub(super) follow_members: Option<bool>,
     pub(super) namespace: Option<String>,
     pub(super) user: Option<String>,
@@ -41,24 +39,12 @@ pub(super) struct EtcdTable {
     /// In seconds.
     #[serde(default, deserialize_with = "seconds")]
     pub(super) margin: Option<f64>,
-    pub(super) wait_through_outages: Option<bool>,
     /// How often a name has to be taken before it is owned.
     pub(super) keep_names: Option<u32>,
     pub(super) certificate_authority: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) server_name: Option<String>,
-}
-
-/// One of several etcd clusters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct ClusterTable {
-    pub(super) name: String,
-    #[serde(deserialize_with = "endpoints")]
-    pub(super) endpoints: Vec<String>,
-    #[serde(default)]
-    pub(super) retired: bool,
 }
 
 /// Reads a number of seconds, or a time with units, as in `"1m30s"`.
@@ -79,13 +65,8 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> 
     }
 }
 
-/// Reads [`endpoints`] for a field that may be left out.
-fn some_endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
-    endpoints(from).map(Some)
-}
-
 /// A list. What was given in its place is not repeated, because an endpoint may contain a password.
-fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     #[derive(Deserialize)]
     #[serde(
         untagged,
@@ -96,7 +77,7 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error
     }
 
     let Given::List(all) = Given::deserialize(from)?;
-    Ok(all)
+    Ok(Some(all))
 }
 
 /// The settings in the file.
@@ -122,10 +103,8 @@ mod tests {
 
     #[test]
     fn the_book_shows_files_that_are_understood_and_each_setting() {
-        for page in ["broker.md", "etcd.md"] {
-            let [text] = &shown(page)[..] else { panic!("{page} shows one file") };
-            parse(Path::new(page), text).unwrap();
-        }
+        let [text] = &shown("broker.md")[..] else { panic!("broker.md shows one file") };
+        parse(Path::new("broker.md"), text).unwrap();
         let all = shown("settings.md").concat();
         let file = format!("{:?}", parse(Path::new("settings.md"), &all).unwrap());
         assert!(!file.contains("None"), "docs/settings.md lacks one: {file}");

@@ -20,7 +20,7 @@ pub(crate) use navlock_broker::settings_files::state_directory;
 
 pub(crate) use self::etcd::Etcd;
 #[cfg(feature = "etcd")]
-pub(crate) use self::etcd::{Cluster, Secrets};
+pub(crate) use self::etcd::Secrets;
 use crate::{args::SettingsArgs, log::Filter};
 
 /// The variable in which a client that starts a broker says who it is.

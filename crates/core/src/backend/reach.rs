@@ -74,14 +74,8 @@ pub trait Reach: fmt::Debug + Send + Sync {
         Box::pin(ready(Err(Error::refused(why))))
     }
 
-    /// What is known of the reach at this moment, as names and values for people. They mean nothing
-    /// to programs.
-    fn details(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    /// Says, for people, that the service that keeps the locks, or a part of them, has not
-    /// answered, and for how long, as far as that is known. The text means nothing to programs.
+    /// Says, for people, that the service that keeps the locks has not answered, and for how long,
+    /// as far as that is known. The text means nothing to programs.
     /// `None` if the service answers, or was not asked.
     fn outage(&self) -> Option<String> {
         None

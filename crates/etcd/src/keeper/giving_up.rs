@@ -108,7 +108,7 @@ impl Keeper {
                 (Outcome::Gone, Status::Held(grant)) => {
                     wakers.extend(table.lose(id, why(grant.token)));
                 }
-                (Outcome::Gone, Status::Pending(_)) => again.extend(table.wait_again(id, true)),
+                (Outcome::Gone, Status::Pending(_)) => again.extend(table.wait_again(id)),
                 // The other outcomes are told like those of any request that etcd answers.
                 _ => {}
             }
@@ -134,10 +134,7 @@ impl Keeper {
     /// To be called when others have learned of locks that they did not know of, or when these
     /// locks are lost.
     pub(super) fn say_where(&mut self) {
-        let (news, told) = self.shared.table().say_where();
-        for (outer, tell) in told {
-            tell(outer);
-        }
+        let news = self.shared.table().say_where();
         for serial in news {
             self.say_anew(serial);
         }

@@ -40,7 +40,6 @@ impl Keeper {
                 }
             }
         }
-        let waits_on = self.options.waits_through_outages;
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
         let agents = self.agents_with(|under| under == LeaseState::Lease(id));
         let left = if is_own { Vec::new() } else { self.had_under(id, &agents) };
@@ -48,7 +47,7 @@ impl Keeper {
             let Some(agent) = self.agents.get_mut(&serial) else { continue };
             agent.under = LeaseState::Nothing;
             let mut table = self.shared.table();
-            let (woken, asked) = table.lose_agent(serial, agent.id, how, waits_on);
+            let (woken, asked) = table.lose_agent(serial, agent.id, how);
             wakers.extend(woken);
             again.extend(asked.into_iter().map(|again| (serial, again)));
         }

@@ -138,7 +138,7 @@ impl Keeper {
         let mut table = self.shared.table();
         let all = table.of_name(bucket, name);
         let waiting = all.into_iter().filter(|(.., status)| matches!(status, Status::Pending(_)));
-        let again: Vec<_> = waiting.filter_map(|(id, ..)| table.wait_again(id, true)).collect();
+        let again: Vec<_> = waiting.filter_map(|(id, ..)| table.wait_again(id)).collect();
         drop(table);
         self.ask_again(again);
     }
@@ -312,8 +312,7 @@ impl Keeper {
     /// Ends our ownership of a name. Its locks are lost, and its waiting requests are made in etcd.
     fn lose_name(&mut self, bucket: u64, name: &NameKey, how: Lost) {
         let of = (bucket, name.clone());
-        let waits_on = self.options.waits_through_outages;
-        let (wakers, again) = self.shared.table().lose_name(&of, how, waits_on);
+        let (wakers, again) = self.shared.table().lose_name(&of, how);
         self.set_own(bucket, name, Ownership::No);
         self.note_wanted(bucket, name);
         wake(wakers);

@@ -85,8 +85,7 @@ impl Keeper {
             if is_last && is_all(lease) {
                 // A waiting request is made again, whatever the reason was. The new try will show
                 // the reason.
-                let waits_on = self.options.waits_through_outages;
-                if let Some(asked) = table.wait_again(id, waits_on) {
+                if let Some(asked) = table.wait_again(id) {
                     again.push(asked);
                     continue;
                 }

@@ -205,7 +205,7 @@ impl Keeper {
                     wakers.extend(held.and_then(|held| table.answer(id, held)));
                 }
                 (Finding::Waits(made), Some(id)) => table.queued(id, made),
-                (Finding::AskAgain, Some(id)) => again.extend(table.wait_again(id, true)),
+                (Finding::AskAgain, Some(id)) => again.extend(table.wait_again(id)),
                 (Finding::Gone, Some(id)) => gone.push((key, id, revision)),
                 (_, None) | (Finding::Nothing, _) => {}
             }

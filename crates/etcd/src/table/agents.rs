@@ -86,16 +86,14 @@ impl Table {
             .is_some_and(|found| found.serial == serial && is_over(found.ends))
     }
 
-    /// To be called when all keys of the agent in etcd are gone, or will be. Its locks are lost. If
-    /// `waits_on` is set, its waiting requests have to be made again. A request that etcd never
-    /// knew of has no place to lose, and waits for another lease. Returns the wakers to call, and
-    /// the requests to make again.
+    /// To be called when all keys of the agent in etcd are gone, or will be. Its locks are lost, and
+    /// its waiting requests have to be made again. A request that etcd never knew of has no place to
+    /// lose, and waits for another lease. Returns the wakers to call, and the requests to make again.
     pub(crate) fn lose_agent(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
         how: Lost,
-        waits_on: bool,
     ) -> (Vec<Waker>, Vec<Again>) {
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
         let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
@@ -106,7 +104,7 @@ impl Table {
         for &index in &found.requests {
             let request = &mut self.requests[index];
             let Some(key) = request.key else { continue };
-            if matches!(request.state, State::Pending(_)) && request.waits_on(how, waits_on) {
+            if matches!(request.state, State::Pending(_)) && request.waits_on(how) {
                 (request.key, request.queued) = (None, 0);
                 request.on_lease_end = OnLeaseEnd::Repeat;
                 let id = RequestId::from_parts(narrow(index), request.serial);
@@ -121,18 +119,13 @@ impl Table {
     }
 
     /// To be called when the key of a waiting request in etcd is gone. The request has to be made
-    /// again if it goes on waiting (`waits_on`), as after the end of its lease. Returns its agent
-    /// and the request.
-    pub(crate) fn wait_again(
-        &mut self,
-        id: RequestId,
-        waits_on: bool,
-    ) -> Option<(AgentSerial, Again)> {
+    /// again, as after the end of its lease. Returns its agent and the request.
+    pub(crate) fn wait_again(&mut self, id: RequestId) -> Option<(AgentSerial, Again)> {
         let serial = self.agent_of(id)?;
         let request = self.find(id)?;
         let key = request.key?;
         let is_pending = matches!(request.state, State::Pending(_));
-        if !is_pending || !request.waits_on(Lost::Disconnected, waits_on) {
+        if !is_pending || !request.waits_on(Lost::Disconnected) {
             return None;
         }
         (request.key, request.queued) = (None, 0);

@@ -148,13 +148,13 @@ impl Request {
     }
 
     /// Whether the request has to be made again when its agent's lease has ended.
-    pub(super) fn waits_on(&self, how: Lost, waits_on: bool) -> bool {
+    pub(super) fn waits_on(&self, how: Lost) -> bool {
         match self.on_lease_end {
             OnLeaseEnd::Fail => false,
             // A request that is on its way fails without any fault of its own.
             _ if how == Lost::Reset => true,
-            OnLeaseEnd::Repeat => waits_on,
-            OnLeaseEnd::RepeatIfQueued => waits_on && self.queued > 0,
+            OnLeaseEnd::Repeat => true,
+            OnLeaseEnd::RepeatIfQueued => self.queued > 0,
         }
     }
 

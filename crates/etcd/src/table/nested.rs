@@ -6,7 +6,7 @@ use navlock_core::look::{LockId, Patience};
 use navlock_engine::RequestId;
 
 use super::{
-    Nested, Table, TellOuter,
+    Nested, Table,
     entries::{AgentSerial, State},
 };
 use crate::{
@@ -34,7 +34,7 @@ impl Table {
     }
 
     /// Notes that a waiting request was made inside a lock of which this is the reference.
-    pub(crate) fn put_outer(&mut self, id: RequestId, outer: Outer) -> Nested {
+    fn put_outer(&mut self, id: RequestId, outer: Outer) -> Nested {
         let Some(request) = self.find(id) else { return Nested::default() };
         if !matches!(request.state, State::Pending(_)) {
             return Nested::default();
@@ -47,19 +47,6 @@ impl Table {
         }
         let said = if is_news { self.agent_of(id) } else { None };
         Nested { said, hidden: here.into_iter().collect() }
-    }
-
-    /// Lets `tell` be called with the reference of a lock that nobody else knows, as soon as others
-    /// know the lock. Returns the name of the lock, which others have to see. `None` if they know
-    /// the lock already, or if there is no such lock.
-    pub(crate) fn tell_outer(
-        &mut self,
-        lock: LockId,
-        tell: impl FnOnce(Outer) + Send + 'static,
-    ) -> Option<(u64, NameKey)> {
-        let hidden = self.hidden(lock)?;
-        self.told_where.push((lock, Box::new(tell)));
-        Some(hidden)
     }
 
     /// Notes how long a waiting request waits. Returns its agent, if that is news.
@@ -86,28 +73,20 @@ impl Table {
     }
 
     /// To be called when others have learned of locks that they did not know. Returns the agents
-    /// whose keys have to say more because of this, and the functions that have to be told the
-    /// references of such locks. These must be called with no table locked.
-    pub(crate) fn say_where(&mut self) -> (Vec<AgentSerial>, Vec<(Outer, TellOuter)>) {
-        let (mut news, mut told) = (Vec::new(), Vec::new());
+    /// whose keys have to say more because of this.
+    pub(crate) fn say_where(&mut self) -> Vec<AgentSerial> {
+        let mut news = Vec::new();
         for id in mem::take(&mut self.inside_hidden) {
             let Some(request) = self.find(id) else { continue };
             for lock in mem::take(&mut request.inside_hidden) {
                 news.extend(self.put_inside(id, lock).said);
             }
         }
-        for (lock, tell) in mem::take(&mut self.told_where) {
-            match self.outer(lock) {
-                Some(outer) => told.push((outer, tell)),
-                None if self.hidden(lock).is_some() => self.told_where.push((lock, tell)),
-                None => {}
-            }
-        }
-        (news, told)
+        news
     }
 
     /// The reference by which others know a held lock.
-    pub(crate) fn outer(&self, lock: LockId) -> Option<Outer> {
+    fn outer(&self, lock: LockId) -> Option<Outer> {
         let known = self.requests.get(*self.serials.get(&lock.serial)?)?;
         let agent = self.agents.get(known.agent?.index())?;
         let whose = agent.lease.map(|share| share.client_id);

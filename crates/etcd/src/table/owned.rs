@@ -285,13 +285,11 @@ impl Table {
     }
 
     /// Notes that this connection does not own a name any more, and that the name's locks are lost.
-    /// Returns the wakers to call, and the requests to make again. `waits_on` says whether requests
-    /// go on waiting after the end of a lease.
+    /// Returns the wakers to call, and the requests to make again.
     pub(crate) fn lose_name(
         &mut self,
         of: &(u64, NameKey),
         how: Lost,
-        waits_on: bool,
     ) -> (Vec<Waker>, Vec<(AgentSerial, Again)>) {
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
         if self.owned.remove(of).is_none() {
@@ -307,13 +305,11 @@ impl Table {
             // If the agent's lease was over before this, callers that have asked were told
             // `Disconnected` already.
             let how = if is_over(*ends) { Lost::Disconnected } else { how };
-            let (agent, waits_on) = (*agent, waits_on || how != Lost::Disconnected);
             // A request without a lease has lost no place in a queue, so it goes on waiting.
-            let waits_on = request.on_lease_end == OnLeaseEnd::RepeatIfQueued
-                || request.waits_on(how, waits_on);
+            let waits_on = request.on_lease_end != OnLeaseEnd::Fail;
             if matches!(request.state, State::Pending(_)) && waits_on {
                 let id = RequestId::from_parts(narrow(index), request.serial);
-                again.push((agent, Again { of: of.clone(), id, key: None }));
+                again.push((*agent, Again { of: of.clone(), id, key: None }));
             } else {
                 request.state.end(lease_lost(), how, &mut wakers);
             }

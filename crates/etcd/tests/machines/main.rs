@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod cluster;
-mod clusters;
 mod faults;
 mod fenced;
 mod formats;

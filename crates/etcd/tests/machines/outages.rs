@@ -12,19 +12,17 @@ use super::{
 };
 use crate::server::{Server, connect};
 
-/// Tokens of those who wait for a lock while etcd is away for longer than leases last, in the order
-/// of their requests.
-fn after_an_outage(waits: bool) -> Vec<Result<u64, Error>> {
+#[test]
+fn waiters_outlive_an_outage_in_their_order() {
     let server = Server::start();
-    let machine =
-        || connect(&options(server.endpoint()).wait_through_outages(waits)).lock_manager("bucket");
+    let machine = || connect(&options(server.endpoint())).lock_manager("bucket");
     let (a, b) = (machine(), machine());
     let guard = exclusive(&a, "db");
     thread::scope(|scope| {
         let mut waiters = Vec::new();
         for nth in 1..=3 {
             let request = b.lock("db").into_future();
-            waiters.push(scope.spawn(|| soon(request).map(|guard| guard.fencing_token().get())));
+            waiters.push(scope.spawn(|| soon(request).unwrap().fencing_token().get()));
             until_waiting(&a, nth);
         }
         server.stop();
@@ -33,22 +31,9 @@ fn after_an_outage(waits: bool) -> Vec<Result<u64, Error>> {
         assert!(matches!(soon(a.lock("db")), Err(Error::Unreachable(_))));
         thread::sleep(TIME_TO_LIVE);
         server.go_on();
-        waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect()
-    })
-}
-
-#[test]
-fn waiters_outlive_an_outage_in_their_order() {
-    let tokens = after_an_outage(true);
-    let tokens: Vec<u64> = tokens.into_iter().map(Result::unwrap).collect();
-    assert!(tokens.is_sorted(), "{tokens:?}");
-}
-
-#[test]
-fn waiters_fail_with_an_outage_if_the_options_say_so() {
-    for ended in after_an_outage(false) {
-        assert!(matches!(ended, Err(Error::Unreachable(_))), "{ended:?}");
-    }
+        let tokens: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+        assert!(tokens.is_sorted(), "{tokens:?}");
+    });
 }
 
 #[test]

@@ -19,7 +19,7 @@ use std::{
 };
 
 use navlock_core::{Error, UserAgent, blocking::block_on_timeout};
-use navlock_etcd::{ClustersReach, EtcdClusters, EtcdOptions, EtcdReach};
+use navlock_etcd::{EtcdOptions, EtcdReach};
 use navlock_testkit::{self as testkit, Port, Start};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -300,30 +300,6 @@ pub(crate) fn alone() -> UserAgent {
 /// The same, where each name stays the machine's that was taken.
 pub(crate) fn owning() -> UserAgent {
     shared().machine(|options| options.namespace(namespace()).keep_names(1))
-}
-
-/// The same on two clusters.
-pub(crate) fn alone_on_two() -> UserAgent {
-    two(&namespace()).unwrap()
-}
-
-/// A machine on two clusters, which are called `east` and `west`.
-pub(crate) fn two(namespace: &str) -> Result<UserAgent, Error> {
-    let [east, west] =
-        both().map(|server| as_told(&EtcdOptions::new([server.endpoint()]).namespace(namespace)));
-    join(&EtcdClusters::new().cluster("east", east).cluster("west", west))
-}
-
-/// A machine on these clusters.
-pub(crate) fn join(clusters: &EtcdClusters) -> Result<UserAgent, Error> {
-    let connected = block_on_timeout(ClustersReach::connect(clusters.clone()), DEADLINE);
-    connected.expect("to connect comes to an end").map(UserAgent::with_reach)
-}
-
-/// Two clusters that all tests of this program share.
-pub(crate) fn both() -> [&'static Server; 2] {
-    static OTHER: LazyLock<Server> = LazyLock::new(started_once);
-    [shared(), &OTHER]
 }
 
 fn started_once() -> Server {

@@ -88,7 +88,7 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
     options.socket = passed.map(Arc::new);
     options.reach = etcd.map(|etcd| {
         let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
-        format!("{}, namespace {namespace}", etcd.whole())
+        format!("etcd at {etcd}, namespace {namespace}")
     });
     options.end = Some(Arc::new(told_to_end().map_err(failed)?));
     // No relative path is used from here on, and the file system of the former working folder can
@@ -97,7 +97,7 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
     let user_agent = |first| match etcd {
         Some(etcd) => {
             // An error is ignored, because the process that has started the broker may be gone.
-            let _ = writeln!(io::stdout(), "{}{}", daemon::WAITS_FOR, etcd.whole());
+            let _ = writeln!(io::stdout(), "{}etcd at {etcd}", daemon::WAITS_FOR);
             reach::connect(etcd).map_err(Into::into)
         }
         None => Ok(daemon::user_agent(first)),

@@ -1,9 +1,8 @@
 //! The arguments of `navlock doctor`.
 
 use clap::Args;
-use navlock::ResourceName;
 
-use crate::args::{SettingsArgs, values};
+use crate::args::SettingsArgs;
 
 /// Checks whether the set-up works.
 ///
@@ -13,10 +12,6 @@ use crate::args::{SettingsArgs, values};
 /// Exit codes: 0 if no check fails, 1 if a check fails.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Also say where locks of this name are: on this machine, or on which etcd or cluster.
-    #[arg(long, value_name = "NAME", value_parser = values::name())]
-    pub(super) name: Option<ResourceName>,
-
     /// Write one JSON object a line.
     ///
     /// Each object has level (ok, warn or fail), what and detail. It has remedy if navlock knows what to do.
@@ -35,10 +30,7 @@ mod tests {
     impl Examples for DoctorArgs {
         const LINES: &'static [&'static str] = &["doctor {}"];
 
-        const FLAGS: &'static [Flag<Self>] = &[
-            (&["--name db"], |doctor| doctor.name.as_ref().is_some_and(|name| name == "db")),
-            (&["--json"], |doctor| doctor.json),
-        ];
+        const FLAGS: &'static [Flag<Self>] = &[(&["--json"], |doctor| doctor.json)];
     }
 
     #[test]

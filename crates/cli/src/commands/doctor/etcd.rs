@@ -1,17 +1,11 @@
 //! The etcd of brokers: whether it answers, whether it is fit for locks, and how fast it is.
 
-use navlock::{Error, Mode, ResourceName, UnreachableKind};
-use navlock_etcd::{Blocked, EndpointHealth, Health, Stray};
+use navlock::{Error, Mode, UnreachableKind};
+use navlock_etcd::{Blocked, EndpointHealth, EtcdOptions, Health, Stray};
 
 use super::{Check, Level, releases};
-use crate::{
-    reach::{self, Each},
-    settings::{Cluster, Etcd},
-    text::plain_name,
-    time::taken,
-};
+use crate::{reach, settings::Etcd, text::plain_name, time::taken};
 
-const CLUSTERS: &str = "etcd clusters";
 const WRITES: &str = "etcd writes";
 const KEYS: &str = "etcd keys";
 
@@ -23,76 +17,24 @@ const MAKE_ROOM: &str = "etcd is full: remove what fills it if that is none of n
 /// How many keys are shown one by one.
 const MOST_STRAYS: usize = 10;
 
-/// The checks of each cluster, and the cluster that a name is on.
-pub(super) fn checks(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>) -> Vec<Check> {
-    let mut checks: Vec<_> =
-        etcd.clusters.iter().flat_map(|cluster| of_cluster(etcd, cluster)).collect();
-    let is_well = checks.iter().all(|check| check.level != Level::Fail);
-    checks.extend(list(etcd, bucket, name, is_well));
-    checks
-}
-
-fn of_cluster(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
-    let of = Of(cluster.name.as_deref());
-    let health = reach::options(etcd, cluster).and_then(|options| navlock_etcd::check(&options));
-    match health {
-        Ok(health) => {
-            let mut checks = of_health(etcd, cluster, &health);
+pub(super) fn checks(etcd: &Etcd) -> Vec<Check> {
+    let checked = reach::options(etcd).and_then(|options| {
+        let health = navlock_etcd::check(&options)?;
+        Ok((options, health))
+    });
+    match checked {
+        Ok((options, health)) => {
+            let mut checks = of_health(etcd, &health);
             if health.round_trip.is_ok() {
-                checks.extend(strays(etcd, cluster));
+                checks.extend(strays(&options));
             }
             checks
         }
-        Err(wrong) => vec![Check::fail(of.of("etcd"), wrong)],
+        Err(wrong) => vec![Check::fail("etcd", wrong)],
     }
 }
 
-/// The cluster that is checked, for people.
-#[derive(Clone, Copy)]
-struct Of<'a>(Option<&'a str>);
-
-impl Of<'_> {
-    fn of(self, what: &str) -> String {
-        self.0.map_or_else(|| what.to_owned(), |name| format!("{what} of cluster {name}"))
-    }
-}
-
-/// The list of clusters, and the cluster that a name is on.
-fn list(etcd: &Etcd, bucket: &str, name: Option<&ResourceName>, is_well: bool) -> Vec<Check> {
-    let clusters = match reach::each(etcd) {
-        Ok(Each::Several(clusters)) => clusters,
-        Ok(Each::One(options)) => {
-            let on_it = |name| {
-                let name = plain_name(name);
-                Check::ok("name", format!("{name} in bucket {bucket} is on etcd at {etcd}"))
-            };
-            // A cluster that does not answer was reported before. There is no second wait for it.
-            let alone = is_well.then(|| navlock_etcd::check_alone(&options));
-            let refused = match alone {
-                Some(Err(error @ Error::Refused(_))) => Some(Check::fail(CLUSTERS, error)),
-                _ => None,
-            };
-            return refused.into_iter().chain(name.map(on_it)).collect();
-        }
-        // This was reported for each cluster.
-        Err(_) => return Vec::new(),
-    };
-    let mut checks = vec![match clusters.agreed() {
-        Ok(told) => Check::ok(CLUSTERS, told),
-        Err(error) => Check::fail(CLUSTERS, error),
-    }];
-    if let Some(name) = name {
-        let shown = plain_name(name);
-        checks.push(match clusters.cluster_of(bucket, name) {
-            Some(on) => Check::ok("name", format!("{shown} in bucket {bucket} is on cluster {on}")),
-            None => Check::fail("name", format!("{shown} is on no cluster: all are retired")),
-        });
-    }
-    checks
-}
-
-fn of_health(etcd: &Etcd, cluster: &Cluster, health: &Health) -> Vec<Check> {
-    let of = Of(cluster.name.as_deref());
+fn of_health(etcd: &Etcd, health: &Health) -> Vec<Check> {
     let members = || health.endpoints.iter().filter_map(|one| one.member.as_ref().ok());
     let some_answer = members().next().is_some();
     let mut checks: Vec<_> =
@@ -102,16 +44,15 @@ fn of_health(etcd: &Etcd, cluster: &Cluster, health: &Health) -> Vec<Check> {
     clusters.dedup();
     if clusters.len() > 1 {
         let detail = "the endpoints are of several clusters, each with locks of its own";
-        checks.push(Check::fail(of.of("etcd"), detail).remedy("give the endpoints of one"));
+        checks.push(Check::fail("etcd", detail).remedy("give the endpoints of one"));
     }
-    if etcd.files.user.is_some() && !cluster.endpoints.iter().all(|one| one.starts_with("https://"))
-    {
+    if etcd.files.user.is_some() && !etcd.endpoints.iter().all(|one| one.starts_with("https://")) {
         let detail = "the password is sent as it is to endpoints without https://";
-        checks.push(Check::warn(of.of("etcd password"), detail).remedy("use TLS"));
+        checks.push(Check::warn("etcd password", detail).remedy("use TLS"));
     }
     match &health.refused {
-        Some(error) => checks.push(Check::fail(of.of("etcd format"), error)),
-        None if some_answer => checks.push(writes(of, health)),
+        Some(error) => checks.push(Check::fail("etcd format", error)),
+        None if some_answer => checks.push(writes(health)),
         None => {}
     }
     checks
@@ -140,21 +81,19 @@ fn endpoint(endpoint: &EndpointHealth, some_answer: bool) -> Check {
 }
 
 /// The keys that are no locks, and may keep some locks from being granted.
-fn strays(etcd: &Etcd, cluster: &Cluster) -> Vec<Check> {
-    let keys = Of(cluster.name.as_deref()).of(KEYS);
-    let strays = reach::options(etcd, cluster).and_then(|options| navlock_etcd::strays(&options));
-    match strays {
+fn strays(options: &EtcdOptions) -> Vec<Check> {
+    match navlock_etcd::strays(options) {
         Ok(strays) if strays.is_empty() => {
-            vec![Check::ok(keys, "all keys there are navlock's")]
+            vec![Check::ok(KEYS, "all keys there are navlock's")]
         }
         Ok(strays) => {
             let mut checks: Vec<_> = strays.iter().take(MOST_STRAYS).map(stray).collect();
             if let Some(more @ 1..) = strays.len().checked_sub(MOST_STRAYS) {
-                checks.push(Check::warn(keys, format!("{more} more are no locks")));
+                checks.push(Check::warn(KEYS, format!("{more} more are no locks")));
             }
             checks
         }
-        Err(why) => vec![Check::fail(keys, why)],
+        Err(why) => vec![Check::fail(KEYS, why)],
     }
 }
 
@@ -178,12 +117,11 @@ fn stray(stray: &Stray) -> Check {
 }
 
 /// Whether the cluster can be written to, and whether it is fast enough to keep leases.
-fn writes(of: Of<'_>, health: &Health) -> Check {
-    let what = of.of(WRITES);
+fn writes(health: &Health) -> Check {
     let time = match &health.round_trip {
         Ok(time) => *time,
-        Err(error @ Error::Refused(_)) => return Check::fail(what, error),
-        Err(error) => return Check::fail(what, error).remedy(remedy(error)),
+        Err(error @ Error::Refused(_)) => return Check::fail(WRITES, error),
+        Err(error) => return Check::fail(WRITES, error).remedy(remedy(error)),
     };
     let detail = format!(
         "answered after {} (median); locks are lost {} s after the last that was",
@@ -192,9 +130,9 @@ fn writes(of: Of<'_>, health: &Health) -> Check {
     );
     if time > health.time_to_live / 10 {
         let remedy = "have etcd nearer and its disk faster, or set a longer time-to-live";
-        Check::warn(what, detail).remedy(remedy)
+        Check::warn(WRITES, detail).remedy(remedy)
     } else {
-        Check::ok(what, detail)
+        Check::ok(WRITES, detail)
     }
 }
 
@@ -267,11 +205,11 @@ mod tests {
         // There is no other way to get such a value than to check an etcd.
         let options = navlock_etcd::EtcdOptions::new(["127.0.0.1:1"]);
         let mut health = navlock_etcd::check(&options).unwrap();
-        assert_eq!(writes(Of(None), &health).level, Level::Fail);
+        assert_eq!(writes(&health).level, Level::Fail);
         health.time_to_live = Duration::from_secs(10);
         for (millis, level) in [(1, Level::Ok), (1000, Level::Ok), (1001, Level::Warn)] {
             health.round_trip = Ok(Duration::from_millis(millis));
-            assert_eq!(writes(Of(None), &health).level, level, "{millis}");
+            assert_eq!(writes(&health).level, level, "{millis}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use navlock_broker::{Control, settings_files};
 
 use super::{super::Context, Check, DoctorArgs};
-use crate::{settings::Settings, text::plain_name};
+use crate::settings::Settings;
 
 pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
     let settings = match Settings::load(&args.settings) {
@@ -19,13 +19,9 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
     let mut checks = vec![Check::ok("settings", detail)];
     if let Some(etcd) = &settings.etcd {
         #[cfg(feature = "etcd")]
-        checks.extend(super::etcd::checks(etcd, &context.bucket, args.name.as_ref()));
+        checks.extend(super::etcd::checks(etcd));
         #[cfg(not(feature = "etcd"))]
         checks.push(Check::fail("etcd", crate::reach::without_etcd(etcd)));
-    }
-    if let Some(name) = args.name.as_ref().filter(|_| settings.etcd.is_none()) {
-        let (name, bucket) = (plain_name(name), &context.bucket);
-        checks.push(Check::ok("name", format!("{name} in bucket {bucket} is on this machine")));
     }
     checks.extend(running(context, settings.etcd.is_some()));
     checks

@@ -27,28 +27,13 @@ fn wrong(table: &str) -> String {
 fn a_given_option_goes_before_the_file_and_the_rest_is_the_files() {
     let table = "endpoints = [\"a:1\", \"http://b:2\"]\nnamespace = \"n\"\ntime-to-live = 5";
     let of_file = etcd(None, table).unwrap();
-    assert!(of_file.endpoints().eq(["a:1", "http://b:2"]));
+    assert!(of_file.endpoints.iter().eq(["a:1", "http://b:2"]));
     assert!(of_file.origin.ends_with("c.toml"), "{}", of_file.origin);
     let given = etcd(Some("c:3, https://[::1]:4/"), table).unwrap();
-    assert!(given.endpoints().eq(["c:3", "https://[::1]:4/"]));
-    assert!(given.clusters.iter().all(|cluster| cluster.name.is_none()));
+    assert!(given.endpoints.iter().eq(["c:3", "https://[::1]:4/"]));
     assert_eq!(given.origin, "--etcd");
     assert_eq!(given.namespace.as_deref(), Some("n"));
     assert_eq!(given.time_to_live, Some(Duration::from_secs(5)));
-}
-
-#[test]
-fn several_clusters_are_named_by_the_file_or_in_one_word() {
-    let table = "clusters = [{ name = \"a\", endpoints = [\"a:1\"] }, \
-                 { name = \"b\", endpoints = [\"b:1\", \"b:2\"], retired = true }]";
-    let of_file = etcd(None, table).unwrap();
-    assert_eq!(of_file.to_string(), "a at a:1; b at b:1, b:2 (retired)");
-    assert_eq!(of_file.whole(), "etcd clusters a at a:1; b at b:1, b:2 (retired)");
-    let given = etcd(Some("x=c:3, https://[::1]:4/; y=d:5"), table).unwrap();
-    assert_eq!(given.to_string(), "x at c:3, https://[::1]:4/; y at d:5");
-    assert_eq!(etcd(None, "endpoints = [\"a:1\"]").unwrap().to_string(), "a:1");
-    let said = etcd(Some("x=c:3;d:5"), "").err().unwrap().to_string();
-    assert!(said.starts_with("--etcd: \"d:5\" is no cluster"), "{said}");
 }
 
 #[test]
@@ -95,10 +80,8 @@ fn a_wrong_value_is_named() {
         ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
         ("endpoints = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
         ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"\nkey = \"open\"", "has mode 0644"),
-        ("endpoints = [\"a:1\"]\nclusters = []", "endpoints and clusters"),
-        ("clusters = [{ name = \"a\", endpoints = [] }]", "cluster a: no endpoints"),
-        ("clusters = [{ name = \"a\", endpoints = [\"x\"] }]", "cluster a: \"x\" is no endpoint"),
-        ("clusters = [{ name = \"a\" }]", "endpoints"),
+        ("endpoints = [\"a:1\"]\nwait-through-outages = true", "(wait-through-outages)"),
+        ("[[etcd.clusters]]\nname = \"a\"\nendpoints = [\"a:1\"]", "(clusters)"),
         ("endpoints = [\"a:1\"]\nserver-name = \"x\"", "no endpoint begins with https://"),
     ] {
         let said = wrong(table);

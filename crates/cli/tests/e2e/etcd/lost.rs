@@ -79,18 +79,6 @@ fn a_grace_that_would_last_until_another_is_granted_is_refused_and_a_larger_marg
 }
 
 #[test]
-fn a_waiter_fails_with_an_outage_if_the_settings_say_so() {
-    let server = Server::start();
-    let settings = settings(&server, 5, "wait-through-outages = false\n");
-    let sandbox = Sandbox::with_settings(&settings);
-    let _holder = sandbox.hold(&["db"]);
-    let mut waiter = sandbox.start(&["run", "db", "true"]);
-    eventually("it waits", || sandbox.query().len() == 2);
-    server.stop();
-    assert_eq!(wait(&mut waiter).code(), Some(69));
-}
-
-#[test]
 fn locks_lost_by_an_outage_are_counted_whichever_process_notices_it_first() {
     let server = Server::start();
     let sandbox = Sandbox::with_settings(&settings(&server, 5, ""));

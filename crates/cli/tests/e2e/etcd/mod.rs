@@ -1,6 +1,5 @@
 //! Machines, each with a broker of its own, that share their locks by an etcd.
 
-mod clusters;
 mod crowd;
 mod cycles;
 mod doctor;
