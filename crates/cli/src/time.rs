@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub(crate) use navlock::host::elapsed;
+pub(crate) use navlock::host::{elapsed, seconds};
 use navlock_platform::clock;
 
 /// The time that something took, to about three digits: `85µs`, `12.3ms`, `1.25s`. Longer times are

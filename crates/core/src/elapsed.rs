@@ -24,6 +24,19 @@ pub fn elapsed(time: Duration) -> String {
     }
 }
 
+/// A span of time that was set, in seconds: `1.82 s`.
+///
+/// ```
+/// # use navlock::host;
+/// # use std::time::Duration;
+/// assert_eq!(host::seconds(Duration::from_millis(1820)), "1.82 s");
+/// ```
+pub fn seconds(time: Duration) -> String {
+    // No floating point: 1.0 + 0.82 is 1.8199999999999998 there.
+    let text = format!("{}.{:09}", time.as_secs(), time.subsec_nanos());
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 fn two(seconds: u64, unit: u64, large: &str, part: u64, small: &str) -> String {
     match seconds % unit / part {
         0 => format!("{}{large}", seconds / unit),
@@ -51,5 +64,15 @@ mod tests {
             assert_eq!(elapsed(Duration::from_secs(seconds)), told);
         }
         assert_eq!(elapsed(Duration::MAX), "213503982334601d07h");
+    }
+
+    #[test]
+    fn a_time_that_was_set_is_told_as_it_was_set() {
+        for (millis, told) in
+            [(0, "0 s"), (1, "0.001 s"), (1820, "1.82 s"), (10_000, "10 s"), (100_500, "100.5 s")]
+        {
+            assert_eq!(seconds(Duration::from_millis(millis)), told);
+        }
+        assert_eq!(seconds(Duration::from_secs_f64(1.82)), "1.82 s");
     }
 }

@@ -23,7 +23,7 @@ pub use crate::{
         MemoryReach, PositionFuture, QueryFuture, Reach, ReclaimFuture, RevokeFuture, Term, Ticket,
     },
     clip::{clip_bytes, clip_chars},
-    elapsed::elapsed,
+    elapsed::{elapsed, seconds},
     further::{Further, LockRef, NameRef, Unheard},
     guard::PolledGuard,
     json::Object,

@@ -17,7 +17,7 @@ use navlock_engine::RequestId;
 
 pub(crate) use self::{
     bucket_host::{BucketHost, Wait},
-    name::{Grouping, Todo},
+    name::Todo,
 };
 use self::{
     name::Name,
@@ -265,8 +265,9 @@ impl Bucket {
                 Some(Ok(ask)) => ask,
             };
             bytes += ask.value.len();
-            let is_with = |first: &Ask| name.asks == Grouping::Together || first.lease == ask.lease;
-            let fits = asks.first().is_none_or(is_with) && (asks.is_empty() || bytes <= MOST_BYTES);
+            // A transaction fails as a whole if a lease has ended, so it has one lease.
+            let fits = asks.first().is_none_or(|first| first.lease == ask.lease)
+                && (asks.is_empty() || bytes <= MOST_BYTES);
             if !kind.waits() && !asks.is_empty() || !fits {
                 around.keep_back(request);
                 break;
@@ -294,14 +295,6 @@ impl Bucket {
     pub(crate) fn grant_apart(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
             name.grants.try_apart();
-        }
-    }
-
-    /// Sets how requests for this name are made. After it was found that one of several leases has ended,
-    /// they are made one lease at a time, until it is known which lease this is.
-    pub(crate) fn group_asks(&mut self, key: &NameKey, asks: Grouping) {
-        if let Some(name) = self.names.get_mut(key) {
-            name.asks = asks;
         }
     }
 

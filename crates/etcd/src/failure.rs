@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use navlock_core::{Error, Unreachable, UnreachableKind};
+use navlock_core::{Error, Unreachable, UnreachableKind, host::seconds};
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl Failure {
 
     /// [`Unknown`](Self::Unknown): there was no answer within this time.
     pub(crate) fn timed_out(timeout: Duration) -> Self {
-        let why = format!("no answer within {timeout:?}");
+        let why = format!("no answer within {}", seconds(timeout));
         Self::Unknown(Unreachable::new(UnreachableKind::TimedOut, why))
     }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::time::{self, sleep};
+use tokio::{
+    sync::Notify,
+    time::{self, sleep},
+};
 
 use crate::{
     LOGS,
@@ -12,14 +15,18 @@ use crate::{
 };
 
 /// Keeps a lease alive as long as this future is polled and etcd keeps the lease. A new lease is
-/// good for this long. A lease of another connection is renewed at once.
+/// good for this long. A lease of another connection is renewed at once, and any lease whenever that is
+/// `wanted`.
 pub(crate) async fn keep(
     members: Members,
     id: i64,
     time_to_live: Option<Duration>,
     timeout: Duration,
+    wanted: &Notify,
     tell: impl Fn(LeaseEvent),
 ) {
+    // What was wanted during a pause needs no pause after it.
+    let rest = async |time| drop(time::timeout(time, wanted.notified()).await);
     let is_new = time_to_live.is_some();
     let time_to_live = match time_to_live {
         Some(time_to_live) => time_to_live,
@@ -32,7 +39,7 @@ pub(crate) async fn keep(
     let again = (time_to_live / 20).min(Duration::from_millis(500));
     let mut wait = if is_new { pause } else { Duration::ZERO };
     loop {
-        sleep(wait).await;
+        rest(wait).await;
         let member = members.best(timeout).await;
         let mut client = member.client.clone();
         let sent = Uptime::now();
@@ -52,7 +59,7 @@ pub(crate) async fn keep(
             };
         tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
         loop {
-            sleep(pause).await;
+            rest(pause).await;
             let sent = Uptime::now();
             let answer = time::timeout(timeout, async {
                 keeper.keep_alive().await?;

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! {namespace}/format                                            the number of the format
-//! {namespace}/3/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
-//! {namespace}/3/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
+//! {namespace}/4/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
+//! {namespace}/4/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
 //! ```
 //!
-//! The 3 is the number of the format of keys and values. Programs with different formats do not understand
+//! The 4 is the number of the format of keys and values. Programs with different formats do not understand
 //! each other, so each program first looks for other formats (see [`formats`](crate::formats)).
 //!
 //! Namespace, bucket and name are any bytes. Each is spelled without a `/`, and different ones are
@@ -24,12 +24,13 @@ mod spelling;
 use std::sync::Arc;
 
 use navlock_core::{Mode, ResourceName, host::NameRef};
+use serde::{Deserialize, Serialize};
 
 use self::spelling::{LONGEST, read, spell};
 use crate::data::prefix_end;
 
 /// The number of the format.
-pub(crate) const FORMAT: &str = "3";
+pub(crate) const FORMAT: &str = "4";
 
 /// The beginning of the last part of an owner key. It sorts after all numbers.
 const OWNED: &str = "o-";
@@ -39,7 +40,8 @@ const OWNED: &str = "o-";
 pub(crate) struct BucketKeys(Arc<[u8]>);
 
 /// A name as it is spelled in keys, by which this crate knows names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Arc<[u8]>")]
 pub(crate) struct NameKey(Arc<[u8]>);
 
 /// The keys of one name.
@@ -47,7 +49,7 @@ pub(crate) struct NameKey(Arc<[u8]>);
 pub(crate) struct NameKeys(Vec<u8>);
 
 /// The part of a key that identifies a request or lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct RequestKey {
     /// The number of the connection that has made it, which is random.
     pub(crate) owner: u128,
@@ -86,7 +88,7 @@ pub(crate) struct LockKey {
 impl BucketKeys {
     pub(crate) fn new(namespace: &str, bucket: &str) -> Self {
         let mut prefix = spell(namespace.as_bytes());
-        prefix.extend_from_slice(b"/3/");
+        prefix.extend_from_slice(b"/4/");
         prefix.extend_from_slice(&spell(bucket.as_bytes()));
         prefix.push(b'/');
         Self(prefix.into())
@@ -113,7 +115,7 @@ impl BucketKeys {
     pub(crate) fn other_formats(namespace: &str) -> [(Vec<u8>, Vec<u8>); 2] {
         let root = Self::root(namespace);
         let of = |rest: &[u8]| [&*root, rest].concat();
-        [(of(b"0"), of(b"3/")), (of(b"30"), of(b":"))]
+        [(of(b"0"), of(b"4/")), (of(b"40"), of(b":"))]
     }
 
     /// The format of a key: the number after the namespace.
@@ -134,7 +136,7 @@ impl BucketKeys {
 
     /// The bucket of a key, as it is spelled, with its keys; `None` if the key is in no bucket.
     pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
-        let prefix = [&*Self::root(namespace), b"3/"].concat();
+        let prefix = [&*Self::root(namespace), b"4/"].concat();
         let rest = key.strip_prefix(&*prefix)?;
         let bucket = &rest[..rest.iter().position(|&byte| byte == b'/')?];
         Some((bucket.to_vec(), Self([&*prefix, bucket, b"/"].concat().into())))
@@ -227,9 +229,7 @@ impl NameKey {
 
     /// The name that a reference stands for; `None` if no name is spelled like that.
     pub(crate) fn of_ref(NameRef(spelled): NameRef) -> Option<Self> {
-        let is_spelling = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~-%#".contains(byte);
-        let is_name = spelled.len() <= LONGEST && spelled.iter().all(is_spelling);
-        is_name.then_some(Self(spelled))
+        spelled.try_into().ok()
     }
 
     /// Whether the key has only a hash of the name, so that the value must contain the name.
@@ -248,6 +248,16 @@ impl NameKey {
         self.name().unwrap_or_else(|| {
             ResourceName::try_from(&*spelled()).expect("it does not begin with a hyphen")
         })
+    }
+}
+
+impl TryFrom<Arc<[u8]>> for NameKey {
+    type Error = &'static str;
+
+    fn try_from(spelled: Arc<[u8]>) -> Result<Self, Self::Error> {
+        let is_spelling = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~-%#".contains(byte);
+        let is_name = spelled.len() <= LONGEST && spelled.iter().all(is_spelling);
+        is_name.then_some(Self(spelled)).ok_or("no name is spelled like that")
     }
 }
 

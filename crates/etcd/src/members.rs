@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::{Error, Unreachable, UnreachableKind};
+use navlock_core::{Error, Unreachable, UnreachableKind, host::seconds};
 use navlock_etcd_client::{Client, RangeRequest, prefix_end};
 use tokio::{
     sync::watch,
@@ -111,7 +111,7 @@ impl Members {
             Ok(Err(Failure::Unknown(why))) => why,
             Ok(Err(Failure::NoLease | Failure::NoRevision)) => no_etcd(),
             Err(_) => {
-                let message = format!("no answer within {:?}", options.timeout);
+                let message = format!("no answer within {}", seconds(options.timeout));
                 Unreachable::new(UnreachableKind::TimedOut, message)
             }
         };

@@ -2,7 +2,7 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-use navlock_core::{Error, Refusal};
+use navlock_core::{Error, Refusal, host::seconds};
 
 use crate::{
     credentials::Credentials,
@@ -11,6 +11,9 @@ use crate::{
 
 /// The shortest time to live of a lease that etcd accepts as it is.
 const SHORTEST: Duration = Duration::from_secs(2);
+
+/// The smallest margin.
+const LEAST_MARGIN: Duration = Duration::from_millis(200);
 
 /// The shortest time between two pings of a server.
 const PING: Duration = Duration::from_secs(10);
@@ -251,13 +254,16 @@ impl EtcdOptions {
             return Err(Error::refused("no etcd endpoint was given; give host:port"));
         }
         if let Some(margin) = self.margin {
-            let (margin, most) = (margin.as_secs_f64(), (self.time_to_live / 2).as_secs_f64());
-            if !(0.2..=most).contains(&margin) {
+            let most = self.time_to_live / 2;
+            if !(LEAST_MARGIN..=most).contains(&margin) {
                 return Err(Error::refused(format!(
-                    "a margin of {margin} s does not fit into a time to live of {} s: 0.2 s at \
-                     least, or there is no time to end what works under a lost lock, and {most} s \
-                     at most, or locks could not be renewed in time",
-                    most * 2.0
+                    "a margin of {} does not fit into a time to live of {}: {} at least, or there is \
+                     no time to end what works under a lost lock, and {} at most, or locks could not \
+                     be renewed in time",
+                    seconds(margin),
+                    seconds(self.time_to_live),
+                    seconds(LEAST_MARGIN),
+                    seconds(most)
                 )));
             }
         }

@@ -91,7 +91,7 @@ impl EtcdReach {
         let serve = async move |connected: oneshot::Sender<Result<Members, Error>>| {
             let checked = async {
                 let members = Members::connect(options.clone()).await?;
-                formats::check(&members, &options).await?;
+                formats::look(&members, &options).await?;
                 Ok(members)
             };
             match checked.await {

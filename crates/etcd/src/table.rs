@@ -19,7 +19,10 @@ use std::{
     task::Waker,
 };
 
-use navlock_core::{Error, Lost, ResourceName, Unreachable, host::RequestKind};
+use navlock_core::{
+    Error, Lost, ResourceName, Unreachable,
+    host::{RequestKind, clip_bytes},
+};
 use navlock_engine::{AgentId, RequestId};
 use slab::Slab;
 
@@ -29,7 +32,7 @@ use crate::{
     keys::{NameKey, RequestKey},
     lease::Share,
     slots::Slots,
-    values::RequestNotes,
+    values::{LONGEST_TEXT, RequestNotes},
 };
 
 #[cfg(test)]
@@ -174,7 +177,7 @@ impl Table {
         self.next_request += 1;
         let (whose, bucket) = (found.serial, found.bucket);
         let mut request = Request::new(serial, agent, (bucket, name.clone()), kind, state);
-        why.clone_into(&mut request.said.why);
+        clip_bytes(why, LONGEST_TEXT).clone_into(&mut request.said.why);
         Ok((self.insert(agent, request), whose))
     }
 

@@ -17,7 +17,7 @@ use navlock_core::{
     host::{Eviction, Unheard},
 };
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
     time::{Instant, sleep, sleep_until},
 };
@@ -66,7 +66,8 @@ pub(crate) struct Thread {
     running: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
     /// The task that watches all names.
     watching: mpsc::UnboundedSender<watch::Order>,
-    leases: HashMap<i64, JoinHandle<()>, HashState>,
+    /// The tasks that keep leases, and what wakes them to renew them at once.
+    leases: HashMap<i64, (JoinHandle<()>, Arc<Notify>), HashState>,
     silences: Silences,
     quitting: Option<(Instant, blocking::SyncSender<()>)>,
     /// Whether nobody can send orders any more.
@@ -221,8 +222,14 @@ impl Thread {
                 .boxed(),
             Call::Keep { lease, time_to_live } => return self.keep(lease, time_to_live),
             Call::LetGo { lease } => {
-                if let Some(keep) = self.leases.remove(&lease) {
+                if let Some((keep, _)) = self.leases.remove(&lease) {
                     keep.abort();
+                }
+                return;
+            }
+            Call::Renew { lease } => {
+                if let Some((_, wanted)) = self.leases.get(&lease) {
+                    wanted.notify_one();
                 }
                 return;
             }
@@ -246,7 +253,7 @@ impl Thread {
         let (options, members) = (self.options.clone(), self.members.clone());
         async move {
             sleep(delay).await;
-            formats::check_again(&members, &options).await?;
+            formats::claim(&members, &options).await?;
             calls::lease(members, options.seconds(), options.call()).await
         }
     }
@@ -261,9 +268,13 @@ impl Thread {
                 let _ = tell.send(Order::Handle(Message::Lease { lease, word }));
             }
         };
-        let timeout = self.options.call();
-        let keep = keep_alive::keep(self.members.clone(), lease, time_to_live, timeout, word);
-        if let Some(before) = self.leases.insert(lease, tokio::spawn(keep)) {
+        let (timeout, members) = (self.options.call(), self.members.clone());
+        let wanted = Arc::new(Notify::new());
+        let heard = Arc::clone(&wanted);
+        let keep = tokio::spawn(async move {
+            keep_alive::keep(members, lease, time_to_live, timeout, &heard, word).await;
+        });
+        if let Some((before, _)) = self.leases.insert(lease, (keep, wanted)) {
             before.abort();
         }
     }

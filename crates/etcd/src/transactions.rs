@@ -174,14 +174,6 @@ impl Operation {
         }
     }
 
-    /// Whether this operation makes requests under more than one lease.
-    pub(crate) fn has_several_leases(&self) -> bool {
-        match self {
-            Self::Request(asks) => asks.iter().any(|ask| ask.lease != asks[0].lease),
-            _ => false,
-        }
-    }
-
     /// The requests and locks that this operation ends. Their keys are free afterwards.
     pub(crate) fn ends(&self) -> &[Ended] {
         match self {

@@ -1,6 +1,6 @@
 //! Keys of locks, taken apart, and what the keys of one name say together.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
 use navlock_etcd_client::KeyValue;
 
@@ -45,7 +45,7 @@ pub(super) enum Phase {
 impl Key {
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let parts: Vec<_> = std::str::from_utf8(key).ok()?.split('/').collect();
-        let ["navlock", "3", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
+        let ["navlock", "4", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
             parts[..]
         else {
             return None;
@@ -60,19 +60,23 @@ impl Key {
     }
 
     pub(super) fn one(&self, kv: &KeyValue) -> One {
-        // The format is that of `crates/etcd/src/values.rs`.
-        let number = |bytes: Range<usize>| {
-            let number = kv.value.get(bytes).and_then(|number| number.try_into().ok());
-            number.map_or(0, u64::from_be_bytes)
-        };
-        let mark = Some(number(41..49)).filter(|mark| *mark != 0);
-        let is_run = self.phase == Phase::Owned && number(33..41) == 1;
+        let (place, mark) = place_and_mark(&kv.value).unwrap_or_default();
+        let mark = Some(mark).filter(|mark| *mark != 0);
+        let is_run = self.phase == Phase::Owned && place == 1;
         let made = kv.made;
         let queued = mark.filter(|_| self.phase == Phase::Queued);
         let asked = queued.and_then(|mark| i64::try_from(mark).ok()).unwrap_or(made);
         let told = mark.filter(|_| self.phase == Phase::Held);
         One { is_exclusive: self.is_exclusive, made, asked, told, is_run }
     }
+}
+
+/// The place and the mark in a value, whose format is that of `crates/etcd/src/values.rs`: a version, a client
+/// id, two times, and these.
+fn place_and_mark(value: &[u8]) -> Option<(u64, u64)> {
+    type Front<'a> = (u8, &'a [u8], u64, u64, u64, u64);
+    let ((.., place, mark), _) = postcard::take_from_bytes::<Front<'_>>(value).ok()?;
+    Some((place, mark))
 }
 
 impl Name {

@@ -20,7 +20,7 @@ use crate::{
     args::{RequestArgs, Take},
     exit::{self, Failure},
     text::{printable, quoted_name},
-    time::{elapsed, taken},
+    time::{elapsed, seconds, taken},
     verbosity::Verbosity,
     waiting::{Waiting, holders},
 };
@@ -334,7 +334,7 @@ fn conflict_message(
     let timeout = timeout.filter(|timeout| !timeout.is_zero());
     let had = timeout.map_or_else(
         || "could not be had at once".to_owned(),
-        |timeout| format!("could not be had within {} s", timeout.as_secs_f64()),
+        |timeout| format!("could not be had within {}", seconds(timeout)),
     );
     match (timeout, holders) {
         (_, Err(outage)) => format!("{name} {had}: {outage}"),

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use navlock::Refusal;
+use navlock::{Refusal, host::seconds};
 
 use super::{error::of_value, file::EtcdTable, named_file};
 
@@ -209,15 +209,15 @@ fn password(bytes: &[u8]) -> Result<String, &'static str> {
 
 /// The time between the loss of a lock and its grant to others. Work under the lock has to end
 /// within this time, and the lease is renewed in the rest of its time to live.
-fn margin(seconds: f64, time_to_live: Option<Duration>) -> Result<Duration, String> {
+fn margin(given: f64, time_to_live: Option<Duration>) -> Result<Duration, String> {
     let most = time_to_live.unwrap_or(TIME_TO_LIVE) / 2;
-    match Duration::try_from_secs_f64(seconds) {
+    match Duration::try_from_secs_f64(given) {
         Ok(margin) if (LEAST_MARGIN..=most).contains(&margin) => Ok(margin),
         _ => Err(format!(
-            "margin = {seconds}: it needs {} s at least, or there is no time to end what works under \
-             a lost lock, and {} s at most, which is half of the time-to-live",
-            LEAST_MARGIN.as_secs_f64(),
-            most.as_secs_f64()
+            "margin = {given}: it needs {} at least, or there is no time to end what works under \
+             a lost lock, and {} at most, which is half of the time-to-live",
+            seconds(LEAST_MARGIN),
+            seconds(most)
         )),
     }
 }

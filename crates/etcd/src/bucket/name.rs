@@ -41,18 +41,6 @@ pub(super) struct Name {
     /// The number of the operation that is on its way.
     pub(super) under_way: Option<u64>,
     pub(super) grants: GrantTries,
-    /// How requests of different leases are made.
-    pub(super) asks: Grouping,
-}
-
-/// Whether several requests go in one transaction, which fails as a whole if one of their leases has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Grouping {
-    #[default]
-    Together,
-    /// The requests go apart, because a lease of such a transaction had ended, and it is not known
-    /// which one.
-    Apart,
 }
 
 /// How grants of a name are tried.
@@ -65,7 +53,9 @@ pub(crate) enum Grouping {
 /// | any | together, not tried | time has passed, or etcd has begun anew |
 #[derive(Debug, Default)]
 pub(super) struct GrantTries {
-    grouping: Grouping,
+    /// Whether requests are granted one by one, because the lease of one of several had ended, and it is
+    /// not known which one.
+    is_apart: bool,
     /// The revision of the mirror at which a grant was last tried.
     at: Option<i64>,
 }
@@ -83,16 +73,13 @@ impl GrantTries {
 
     /// How many requests one transaction grants at most.
     pub(super) fn most(&self) -> usize {
-        match self.grouping {
-            Grouping::Together => MOST,
-            Grouping::Apart => 1,
-        }
+        if self.is_apart { 1 } else { MOST }
     }
 
     /// To be called when the last grant has found that a lease had ended. The next requests are
     /// granted one by one.
     pub(super) fn try_apart(&mut self) {
-        *self = Self { grouping: Grouping::Apart, at: None };
+        *self = Self { is_apart: true, at: None };
     }
 
     /// Forgets what was found, because it may have changed.
@@ -120,7 +107,6 @@ impl Name {
     pub(super) fn begin_anew(&mut self) {
         self.under_way = None;
         self.grants.forget();
-        self.asks = Grouping::Together;
         self.ending.clear();
         self.leaving.clear();
         self.todo.retain(|(_, todo)| matches!(todo, Todo::Request(..)));

@@ -11,10 +11,12 @@ use crate::{
     transactions::Owning,
 };
 
-/// Agents that each have their own lease, apart from those in `without_lease`, which wait for one.
+/// Agents with one lease, apart from those in `without_lease`, which wait for it.
 #[derive(Default)]
 struct Agents {
     without_lease: Vec<AgentSerial>,
+    /// Whether each agent has a lease of its own instead.
+    has_several_leases: bool,
     /// The requests that etcd may know of.
     known: Vec<RequestId>,
     /// How many bytes are written for each request.
@@ -49,7 +51,7 @@ impl BucketHost for Agents {
             return Some(Err(Wait));
         }
         self.known.push(request);
-        let lease = i64::try_from(agent).unwrap();
+        let lease = if self.has_several_leases { i64::try_from(agent).unwrap() } else { 1 };
         let (request, mode) = (key(request), Mode::Exclusive);
         Some(Ok((
             Ask { request, mode, lease, value: vec![0; self.bytes] },
@@ -109,8 +111,7 @@ fn a_release_does_not_wait_for_the_requests_of_others() {
     bucket.push(name(), Todo::Remove(release(0), Some(0)));
     let operations = operations(&mut bucket, &mut Agents::default());
     assert!(matches!(&operations[0], Operation::Remove(ended) if ended[0] == release(0)));
-    // Requests of agents that each have their own lease share a transaction, as many as fit into
-    // it.
+    // Requests of different agents share a transaction, as many as fit into it.
     assert_eq!(operations.len(), 1 + 1000_usize.div_ceil(MOST_ASKS));
     let asked: Vec<_> = operations[1..].iter().flat_map(about).collect();
     assert_eq!(asked, (1..=1000).collect::<Vec<_>>());
@@ -144,17 +145,12 @@ fn a_release_does_not_wait_for_the_leases_of_others() {
 }
 
 #[test]
-fn requests_of_several_leases_go_apart_once_one_of_them_has_ended() {
+fn requests_of_several_leases_go_apart() {
     let mut bucket = bucket();
     for nth in [1, 2, 3] {
         bucket.push(name(), Todo::Request(id(nth), nth));
     }
-    let mut agents = Agents::default();
-    let together = bucket.step(&name(), &mut agents).unwrap();
-    assert!(together.has_several_leases());
-    bucket.group_asks(&name(), Grouping::Apart);
-    bucket.push_again(&name(), [1, 2, 3].map(|nth| (id(nth), nth)).into());
-    bucket.ended(&name());
+    let mut agents = Agents { has_several_leases: true, ..Agents::default() };
     let apart: Vec<_> = operations(&mut bucket, &mut agents).iter().map(about).collect();
     assert_eq!(apart, [[1], [2], [3]]);
 }

@@ -20,7 +20,7 @@ use crate::{
     slots::{Owner, Slots},
     table::{Finished, KnownOf, LocalOutcome, Sent, Status},
     transactions::{Ask, MOST, MOST_BYTES, Operation, Owning},
-    values::{RequestNotes, Value},
+    values::{RequestNotes, Value, cut_info},
 };
 
 /// How much later the description of an agent is written to the agent's keys.
@@ -154,6 +154,7 @@ impl Keeper {
     pub(super) fn describe(&mut self, serial: AgentSerial, info: &AgentInfo) {
         if let Some(agent) = self.agents.get_mut(&serial) {
             agent.info.update(info);
+            cut_info(&mut agent.info);
             agent.stale = agent.stale.map(|stale| Stale { since: Uptime::now(), ..stale });
             self.say_anew(serial);
         }

@@ -245,7 +245,7 @@ impl Keeper {
     /// Asks whether etcd still keeps a lease, because a key under the lease has gone.
     pub(super) fn look_after(&mut self, id: i64) {
         if self.leases.get(&id).is_some_and(|lease| lease.state == State::Live) {
-            self.keep(id, None);
+            self.calls.push_back(Call::Renew { lease: id });
         }
     }
 

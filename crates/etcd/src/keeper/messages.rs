@@ -148,6 +148,10 @@ pub(crate) enum Call {
         lease: i64,
         time_to_live: Option<Duration>,
     },
+    /// Renews a lease that is kept now, and not only when it is due.
+    Renew {
+        lease: i64,
+    },
     LetGo {
         lease: i64,
     },

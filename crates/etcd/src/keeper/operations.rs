@@ -6,7 +6,6 @@ use navlock_core::Lost;
 
 use super::{Call, Keeper, Operated, wake};
 use crate::{
-    bucket::Grouping,
     data::Answer,
     failure::Failure,
     keys::{NameKey, Phase, RequestKey},
@@ -200,16 +199,9 @@ impl Keeper {
     /// Takes in a failure. Returns the operation to do instead, if there is one.
     pub(super) fn failed(&mut self, of: Operated, failure: Failure) -> Option<Operation> {
         let no_lease = failure == Failure::NoLease;
-        let is_mixed = of.operation.has_several_leases();
-        // Requests that never had a place in the queue are made again under the next lease. If the
-        // operation had several leases, it is not known which one has ended. What was done before
-        // under that lease has gone with it.
-        if no_lease && (of.tries == 0 || is_mixed) {
+        // Requests that never had a place in the queue are made again under the next lease.
+        if no_lease && of.tries == 0 {
             self.take_back(&of);
-            if let Some(opened) = self.buckets.get_mut(&of.bucket) {
-                let asks = if is_mixed { Grouping::Apart } else { Grouping::Together };
-                opened.bucket.group_asks(&of.name, asks);
-            }
         }
         let leases = match of.operation {
             // The lease of a successor has ended, so only the release remains to be done.
@@ -242,7 +234,6 @@ impl Keeper {
             Operation::Grant(entries) => {
                 entries.iter().map(|entry| (entry.request, entry.lease)).collect()
             }
-            Operation::Request(_) if is_mixed && no_lease => return None,
             Operation::Request(asks) => asks.iter().map(|ask| (ask.request, ask.lease)).collect(),
             Operation::IfAvailable(ask) | Operation::Steal(ask, _) => {
                 vec![(ask.request, ask.lease)]

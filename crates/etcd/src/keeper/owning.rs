@@ -283,7 +283,6 @@ impl Keeper {
         let of = (bucket, name.clone());
         self.shared.table().close(&of);
         let lease_states::OwnLease::There(lease) = self.own else { return };
-        // The lease is looked at only once, because each look starts its keep-alive anew.
         if let btree_map::Entry::Vacant(vacant) = self.stray.entry(of) {
             vacant.insert(StrayOwnership { lease, since: Uptime::now() });
             self.look_after(lease);

@@ -79,7 +79,7 @@ fn foreign_keys_are_not_read() {
     for cut in 0..good.len() {
         assert_eq!(keys.parse(&good[..cut]), None);
     }
-    for foreign in ["", "navlock/3/b/l/db/h/x/+1-2", "navlock/3/b/l/db/h/z/1-2"] {
+    for foreign in ["", "navlock/4/b/l/db/h/x/+1-2", "navlock/4/b/l/db/h/z/1-2"] {
         assert_eq!(keys.parse(foreign.as_bytes()), None);
     }
     let more = [&*good, b"/x"].concat();

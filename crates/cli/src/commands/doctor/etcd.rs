@@ -4,7 +4,12 @@ use navlock::{Error, Mode, UnreachableKind};
 use navlock_etcd::{Blocked, EndpointHealth, EtcdOptions, Health, Stray};
 
 use super::{Check, Level, releases};
-use crate::{reach, settings::Etcd, text::plain_name, time::taken};
+use crate::{
+    reach,
+    settings::Etcd,
+    text::plain_name,
+    time::{seconds, taken},
+};
 
 const WRITES: &str = "etcd writes";
 const KEYS: &str = "etcd keys";
@@ -124,9 +129,9 @@ fn writes(health: &Health) -> Check {
         Err(error) => return Check::fail(WRITES, error).remedy(remedy(error)),
     };
     let detail = format!(
-        "answered after {} (median); locks are lost {} s after the last that was",
+        "answered after {} (median); locks are lost {} after the last that was",
         taken(time),
-        health.time_to_live.as_secs_f64()
+        seconds(health.time_to_live)
     );
     if time > health.time_to_live / 10 {
         let remedy = "have etcd nearer and its disk faster, or set a longer time-to-live";

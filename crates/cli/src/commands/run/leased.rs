@@ -54,7 +54,7 @@ pub(super) fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Fa
     Err(Failure::new(
         exit::USAGE,
         format_args!(
-            "--grace {}: the command was not started, because another machine could have the lock {:.1} \
+            "--grace {:.1}: the command was not started, because another machine could have the lock {:.1} \
              s after this one has lost it; give --grace {:.1} or less, or set margin = {:.1} below \
              [etcd] in the broker's settings (and a time-to-live of twice that, at least)",
             grace.as_secs_f64(),

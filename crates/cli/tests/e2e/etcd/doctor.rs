@@ -118,6 +118,18 @@ fn fails(machine: &Sandbox, what: &str, why: &str) {
 }
 
 #[test]
+fn a_broker_that_runs_grants_nothing_once_the_namespace_has_another_format() {
+    let namespace = namespace();
+    let [machine] = machines_of(&shared().endpoint(), &namespace, "5");
+    // It has looked, and has locked nothing yet.
+    assert_eq!(machine.query(), [""; 0]);
+    shared().etcdctl(&["put", &format!("{namespace}/format"), "2"]).unwrap();
+    let run = machine.output(&["run", "db", "true"]);
+    assert_eq!(run.status.code(), Some(69), "{run:?}");
+    assert!(run.stderr.contains("uses this etcd in format 2"), "{run:?}");
+}
+
+#[test]
 fn a_namespace_in_the_format_of_another_release_is_told_and_left_as_it_is() {
     let namespace = namespace();
     let [machine] = machines_of(&shared().endpoint(), &namespace, "5");

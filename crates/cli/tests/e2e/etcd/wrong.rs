@@ -123,7 +123,7 @@ fn an_etcd_that_takes_connections_and_says_nothing_is_waited_for_once() {
     };
     let said = run(&[]);
     assert!(
-        said.contains(&format!("cannot reach etcd at {endpoint}: no answer within 5s")),
+        said.contains(&format!("cannot reach etcd at {endpoint}: no answer within 5 s")),
         "{said}"
     );
     mute.set_nonblocking(true).unwrap();

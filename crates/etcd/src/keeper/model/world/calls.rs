@@ -37,7 +37,9 @@ impl World {
                         machine.revoked.retain(|&revoked| revoked != lease);
                         // The machine does not begin to keep the lease either.
                         machine.flights.retain(|flight| match flight {
-                            Flight::Out(Call::Keep { lease: of, .. }) => *of != lease,
+                            Flight::Out(
+                                Call::Keep { lease: of, .. } | Call::Renew { lease: of },
+                            ) => *of != lease,
                             _ => true,
                         });
                         if let Some(at) = machine.kept.iter().position(|&kept| kept == lease) {
@@ -121,7 +123,7 @@ impl World {
                     let _ = self.etcd.transact(&transaction);
                     Done::Described(of)
                 }
-                Call::Keep { lease, .. } => {
+                Call::Keep { lease, .. } | Call::Renew { lease } => {
                     let word = if self.etcd.leases.contains(&lease) {
                         self.unkept.retain(|&unkept| unkept != lease);
                         if let Some(cut) = &mut machine.cut {
