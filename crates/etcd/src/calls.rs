@@ -73,20 +73,21 @@ const MOST_BYTES: usize = 64 << 20;
 /// How often a list is begun at most, because etcd no longer has the revision of its first page.
 const BEGINNINGS: u32 = 4;
 
-/// Lists the keys below this prefix as of one revision: the first ones, about `most` of them.
+/// Lists the keys below this prefix as of one revision, which is `at`, or 0 for the one that etcd has
+/// by then: the first ones, about `most` of them.
 ///
 /// This goes page by page, so that neither etcd nor this process handles all keys at once, and other
 /// calls do not have to wait for that.
 pub(crate) async fn list(
     members: Members,
     prefix: Vec<u8>,
-    most: usize,
+    (most, at): (usize, i64),
     delay: Duration,
     timeout: Duration,
 ) -> Result<Listing, Failure> {
     sleep(delay).await;
     for _ in 0..BEGINNINGS {
-        match list_once(&members, &prefix, most, timeout).await {
+        match list_once(&members, &prefix, (most, at), timeout).await {
             Err(Failure::NoRevision) => {}
             result => return result,
         }
@@ -101,11 +102,12 @@ pub(crate) async fn list(
 async fn list_once(
     members: &Members,
     prefix: &[u8],
-    most: usize,
+    (most, at): (usize, i64),
     timeout: Duration,
 ) -> Result<Listing, Failure> {
     let (mut start, end) = (prefix.to_vec(), prefix_end(prefix));
-    let (mut listed, mut limit, mut bytes) = (Listing::default(), PAGE, 0);
+    let (mut limit, mut bytes) = (PAGE, 0);
+    let mut listed = Listing { revision: at, ..Listing::default() };
     loop {
         let page = RangeRequest {
             limit: i64::try_from(limit).unwrap_or(i64::MAX),
@@ -115,9 +117,11 @@ async fn list_once(
         let get = async |mut client: Client| client.get(page).await;
         let answer = call(members, Duration::ZERO, timeout, get).await?;
         let ResponseHeader { cluster_id: cluster, revision } = answer.header.unwrap_or_default();
-        if listed.revision == 0 {
-            (listed.revision, listed.cluster) = (revision, cluster);
-        } else if cluster != listed.cluster || revision < listed.revision {
+        if listed.found.is_empty() {
+            listed.cluster = cluster;
+            listed.revision = if at == 0 { revision } else { at };
+        }
+        if cluster != listed.cluster || revision < listed.revision {
             return Err(Failure::NoRevision);
         }
         let count = u64::try_from(answer.count).unwrap_or_default();

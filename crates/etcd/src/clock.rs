@@ -66,6 +66,12 @@ pub(crate) fn wall_millis() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The same for this moment in the past.
+pub(crate) fn wall_millis_at(moment: Uptime) -> u64 {
+    let ago = u64::try_from(moment.elapsed().as_millis()).unwrap_or(u64::MAX);
+    wall_millis().saturating_sub(ago)
+}
+
 /// A clock that a test sets.
 #[cfg(test)]
 pub(crate) mod set {

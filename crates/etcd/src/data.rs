@@ -22,6 +22,8 @@ pub(crate) enum Check {
     Present(Vec<u8>),
     /// There is such a key, and this revision made it.
     MadeIn(Vec<u8>, i64),
+    /// There is such a key, and this revision wrote it last.
+    WrittenIn(Vec<u8>, i64),
     /// No key is in this range, which begins with the first key and ends before the second.
     Empty(Vec<u8>, Vec<u8>),
     /// No key in this range was made after this revision.

@@ -101,7 +101,8 @@ pub(crate) async fn evict(
     let of_name = keys.name(&NameKey::new(&name));
     let (start, end, timeout) = (of_name.held(), of_name.end_of_held(), options.call());
     let listed =
-        calls::list(members.clone(), start.clone(), usize::MAX, Duration::ZERO, timeout).await?;
+        calls::list(members.clone(), start.clone(), (usize::MAX, 0), Duration::ZERO, timeout)
+            .await?;
     let is_seen = |kv: &KeyValue| {
         let client_id = strays::client(&keys, kv);
         // This is the token that people are shown: a key that cannot be read has no mark.

@@ -58,6 +58,8 @@ pub(crate) struct Entry {
     pub(crate) mode: Mode,
     /// The revision that created its key.
     pub(crate) made: i64,
+    /// The revision that wrote it last.
+    pub(crate) written: i64,
     pub(crate) lease: i64,
     pub(crate) value: Arc<[u8]>,
 }
@@ -119,11 +121,12 @@ impl Mirror {
     }
 
     fn enter(&mut self, event: Event) {
-        let Event { key: LockKey { phase, mode, request, .. }, put: Some(put), .. } = event else {
+        let Event { key: LockKey { phase, mode, request, .. }, revision, put: Some(put) } = event
+        else {
             return;
         };
         let Put { made, lease, value } = put;
-        let entry = Entry { request, mode, made, lease, value };
+        let entry = Entry { request, mode, made, written: revision, lease, value };
         *self.key_counts.entry(request.owner).or_default() += 1;
         let (order, nth) = entry.place();
         let place = (entry.made, nth, request);

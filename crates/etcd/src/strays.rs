@@ -80,7 +80,7 @@ pub enum Evict<'a> {
 pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
     on_runtime(options, async |members, timeout| {
         let root = BucketKeys::root(&options.namespace);
-        let listed = calls::list(members, root, usize::MAX, Duration::ZERO, timeout).await?;
+        let listed = calls::list(members, root, (usize::MAX, 0), Duration::ZERO, timeout).await?;
         Ok(listed.found.iter().filter_map(|kv| of_namespace(&options.namespace, kv)).collect())
     })
 }
@@ -115,7 +115,7 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
             }
         };
         let listed =
-            calls::list(members.clone(), prefix, usize::MAX, Duration::ZERO, timeout).await?;
+            calls::list(members.clone(), prefix, (usize::MAX, 0), Duration::ZERO, timeout).await?;
         let found: Vec<_> = listed.found.into_iter().filter(|kv| is_it(kv)).collect();
         if found.is_empty() {
             return refused(match *what {

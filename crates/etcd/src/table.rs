@@ -6,6 +6,7 @@
 
 mod agents;
 mod entries;
+mod handover;
 mod known;
 mod nested;
 mod owned;
@@ -39,7 +40,8 @@ use crate::{
 pub(crate) use self::owned_name::HeldHere;
 pub(crate) use self::{
     entries::{Again, AgentSerial, Finished, State, Status},
-    owned_name::{GrantState, Handover, LocalOutcome, QueueOrder, Started, Usage},
+    handover::Handover,
+    owned_name::{LocalOutcome, QueueOrder, Started, Usage},
 };
 use self::{
     entries::{Agent, OnLeaseEnd, Request, is_over, narrow},

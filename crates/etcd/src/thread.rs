@@ -193,8 +193,8 @@ impl Thread {
                 .map(|result| Some(Done::Operated(of, result)))
                 .boxed(),
             Call::Pause { of, delay } => sleep(delay).map(|()| Some(Done::Paused(of))).boxed(),
-            Call::List { of, known, prefix, most, delay } => {
-                calls::list(members, prefix, most, delay, timeout)
+            Call::List { of, known, prefix, most, at, delay } => {
+                calls::list(members, prefix, (most, at), delay, timeout)
                     .map(move |result| Some(Done::Listed(of, known, result)))
                     .boxed()
             }

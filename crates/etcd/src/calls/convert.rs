@@ -16,6 +16,7 @@ impl From<Check> for Compare {
             Check::Absent(key) => made(key, CompareOp::Equal, 0),
             Check::Present(key) => made(key, CompareOp::Greater, 0),
             Check::MadeIn(key, revision) => made(key, CompareOp::Equal, revision),
+            Check::WrittenIn(key, revision) => Self::mod_revision(key, CompareOp::Equal, revision),
             Check::Empty(start, end) => made(start, CompareOp::Equal, 0).with_range(end),
             Check::NoneAfter(start, end, revision) => {
                 made(start, CompareOp::Less, revision + 1).with_range(end)

@@ -2,6 +2,7 @@
 
 use super::{
     Call, Keeper, Operated,
+    messages::OwnerAsked,
     ownership::{AGAIN, QUERY_TIMEOUT},
 };
 use crate::{
@@ -39,22 +40,36 @@ impl Keeper {
         let can_be_asked =
             owned.lease != 0 && key.is_some_and(|key| key.request.owner != self.slots.me());
         let timeout = self.owner_timeout();
-        let (begun, asked) = (of.asked.unwrap_or_else(Uptime::now), self.note_asked(&owned));
+        let asks = AskPurpose::of(&owned.value);
+        let OwnerAsked { begun, seen } =
+            of.asked.unwrap_or(OwnerAsked { begun: Uptime::now(), seen: i64::MAX });
+        // The owner has taken a mark back that was put after the key was seen here without one: an
+        // agent there holds the name. A key that has never had a mark is another ownership.
+        let is_answered = asks.is_none() && owned.written > seen.max(owned.made);
+        if steals.is_none() && is_answered {
+            return false;
+        }
+        let seen = if asks.is_none() { owned.written } else { seen };
+        let asked = self.note_asked(&owned);
         // Etcd may refuse to write the mark that asks the owner.
         let is_late = asked.elapsed() >= timeout || begun.elapsed() >= timeout;
         let (operation, delay) = if !can_be_asked || is_late {
             let Some(robs) = steals else { return false };
             (robs, Duration::ZERO)
         } else {
-            if AskPurpose::ToHave.says_more(&owned) {
-                let transaction = ask_owner(&owned, AskPurpose::ToHave);
+            let purpose = if steals.is_some() { AskPurpose::ToHave } else { AskPurpose::IfFree };
+            // An answer to an earlier question of another request may be older than this request.
+            let is_anew = of.asked.is_none() && asks == Some(purpose);
+            if purpose.says_more(&owned) || is_anew {
+                let transaction = ask_owner(&owned, purpose);
                 self.calls.push_back(Call::Write { transaction });
             }
             // The request is made ever more rarely while the owner does not answer.
             let rest = timeout.saturating_sub(asked.elapsed());
             (of.operation.clone(), AGAIN.max((begun.elapsed() / 4).min(rest)))
         };
-        let of = Operated { asked: Some(begun), operation, ..of.clone() };
+        let asked = Some(OwnerAsked { begun, seen });
+        let of = Operated { asked, operation, ..of.clone() };
         self.calls.push_back(Call::Pause { of, delay });
         true
     }

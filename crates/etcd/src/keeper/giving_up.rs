@@ -1,13 +1,12 @@
 //! Giving up a name that this connection owns: the name's locks and waiting requests are written to
 //! etcd.
 
-use super::{Keeper, wake};
+use super::{Keeper, agent::Agent, wake};
 use crate::{
-    clock::wall_millis,
-    data::KeyValue,
+    clock::wall_millis_at,
     keys::{NameKey, Phase, RequestKey},
     table::{Handover, Status},
-    transactions::{Ask, Leaving, LeavingEntry, Outcome},
+    transactions::{Ask, AskPurpose, Leaving, LeavingEntry, Outcome},
     values::Value,
     view::Ownership,
 };
@@ -66,15 +65,27 @@ impl Keeper {
         made: i64,
         lease: i64,
     ) -> Option<LeavingEntry> {
-        let Handover { agent, key, name, mode, grant, place, asked, said, .. } = leaver;
-        let agent = self.agents.get(&agent).filter(|agent| agent.lease_id() == Some(lease))?;
+        let agent = self.agents.get(&leaver.agent)?;
+        let is_under = agent.lease_id() == Some(lease);
+        is_under.then(|| self.entry_of(agent, (nth, leaver), made, lease))
+    }
+
+    /// A lock or request of a name that is owned since the revision `made`, as it is written to etcd.
+    pub(super) fn entry_of(
+        &self,
+        agent: &Agent,
+        (nth, leaver): (usize, Handover),
+        made: i64,
+        lease: i64,
+    ) -> LeavingEntry {
+        let Handover { key, name, mode, grant, place, since, asked, said, .. } = leaver;
         let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
         // A request that had a place in the queue before has it again.
         let (order, place) = place.unwrap_or((made, nth as u64));
         let order = u64::try_from(order).unwrap_or_default();
         let value = Value {
             client_id: agent.client_id,
-            since: wall_millis(),
+            since: wall_millis_at(since),
             asked,
             place,
             mark: grant.map_or(order, |grant| grant.token.get()),
@@ -82,7 +93,7 @@ impl Keeper {
             said,
             name,
         };
-        Some(LeavingEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } })
+        LeavingEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } }
     }
 
     /// To be called when the locks and requests of a name that is given up were written, or could
@@ -202,22 +213,11 @@ impl Keeper {
         }
     }
 
-    /// To be called when others have to see the locks and waiters of a name, and a list has shown
-    /// this owner key of this connection.
-    pub(super) fn show(&mut self, bucket: u64, name: &NameKey, owned: &KeyValue) {
-        if self.own_state(bucket, name) == Ownership::No {
-            self.disown(bucket, name, owned.made, owned.lease);
-            self.step(bucket, name);
-        } else {
-            self.note_shown(bucket, name);
-            self.leave(bucket, name);
-        }
-    }
-
     /// Gives up the names that nobody uses any more, and the names that are not granted any more
-    /// and that nobody holds.
+    /// and that nobody holds. Owners' keys in which a question stands still are looked at again.
     pub(super) fn check_owned(&mut self) {
-        let mut over = Vec::new();
+        let (mut over, mut asked) = (Vec::new(), Vec::new());
+        let me = self.slots.me();
         let table = self.shared.table();
         for (&bucket, opened) in &mut self.buckets {
             for (name, view) in &mut opened.bucket.views {
@@ -230,10 +230,21 @@ impl Keeper {
                 }
                 if is_idle || usage.is_over() {
                     over.push((bucket, name.clone()));
+                } else if view
+                    .mirror
+                    .owned(me)
+                    .and_then(|owned| AskPurpose::of(&owned.value))
+                    .is_some()
+                {
+                    // What was answered may not have been written.
+                    asked.push((bucket, name.clone()));
                 }
             }
         }
         drop(table);
+        for (bucket, name) in asked {
+            self.heed(bucket, &name, false);
+        }
         for (bucket, name) in over {
             if !self.is_stray(bucket, &name) {
                 self.leave(bucket, &name);

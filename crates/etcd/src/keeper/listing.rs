@@ -60,7 +60,7 @@ impl Keeper {
 
     pub(super) fn list(&mut self, of: Listed, prefix: Vec<u8>, delay: Duration) {
         let (known, most) = (self.history.known(), usize::MAX);
-        self.calls.push_back(Call::List { of, known, prefix, most, delay });
+        self.calls.push_back(Call::List { of, known, prefix, most, at: 0, delay });
     }
 
     /// Whether this list, with the keys in it, fits what is known. If it does not, this function

@@ -114,6 +114,8 @@ pub(crate) enum Call {
         prefix: Vec<u8>,
         /// How many keys are wanted.
         most: usize,
+        /// The revision to list, or 0 for the one that etcd has then.
+        at: i64,
         delay: Duration,
     },
     Lease {
@@ -203,8 +205,18 @@ pub(crate) struct Operated {
     pub(super) tries: u32,
     /// What was known when the operation was sent.
     pub(super) known: Known,
-    /// Since when the owner of the name has been asked for it.
-    pub(super) asked: Option<Uptime>,
+    /// What is known of the owner of the name, if it was asked for the name.
+    pub(super) asked: Option<OwnerAsked>,
+}
+
+/// A question to the owner of a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnerAsked {
+    /// Since when the owner is asked.
+    pub(super) begun: Uptime,
+    /// The revision that had last written the owner's key when it was seen without a mark; the largest
+    /// number before that.
+    pub(super) seen: i64,
 }
 
 /// What a list is for.

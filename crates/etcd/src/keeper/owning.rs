@@ -8,16 +8,18 @@ use std::collections::btree_map;
 use navlock_core::Lost;
 use navlock_engine::RequestId;
 
-use super::{AgentSerial, Keeper, agent::Agent, lease_states, ownership::StrayOwnership, wake};
+use super::{
+    AgentSerial, Call, Keeper, agent::Agent, lease_states, ownership::StrayOwnership, wake,
+};
 use crate::{
     clock::Uptime,
     keys::NameKey,
     lease::LeaseName,
     mirror::Entry,
     slots::Owner,
-    table::{Again, LocalOutcome, QueueOrder, Started, Status},
+    table::{Again, LocalOutcome, QueueOrder, Started, Status, Usage},
     tokens,
-    transactions::{AskPurpose, Owning},
+    transactions::{AskPurpose, Owning, say_held},
     view::Ownership,
 };
 
@@ -232,9 +234,21 @@ impl Keeper {
             }
             return self.doubt_name(bucket, name);
         }
-        let asked = mirror.owned(me).and_then(|owned| AskPurpose::of(&owned.value));
+        let owned = mirror.owned(me);
+        let asked = owned.and_then(|owned| AskPurpose::of(&owned.value));
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
-        if self.is_for_run(bucket, name) {
+        let usage = self.shared.table().usage(&(bucket, name.clone()));
+        let is_for_run = usage.is_some_and(|usage| usage.is_for_run);
+        let stays = usage.is_some_and(Usage::excludes_others) && (is_for_run || !is_wanted);
+        if let Some(owned) = owned.filter(|_| stays && asked == Some(AskPurpose::IfFree)) {
+            if let Some(opened) = self.buckets.get(&bucket) {
+                let key = opened.bucket.keys.name(name).owned(me);
+                let transaction = say_held(&key, owned);
+                self.calls.push_back(Call::Write { transaction });
+            }
+            return;
+        }
+        if is_for_run {
             // Waiters of other machines come after the requests of the run.
             if asked.is_some() {
                 self.note_shown(bucket, name);
@@ -242,12 +256,12 @@ impl Keeper {
             }
             return;
         }
-        if is_wanted || asked == Some(AskPurpose::ToHave) {
-            self.note_wanted(bucket, name);
-        } else if asked.is_some() {
-            self.note_shown(bucket, name);
-        }
         if is_wanted || asked.is_some() {
+            if asked == Some(AskPurpose::ToSee) && !is_wanted {
+                self.note_shown(bucket, name);
+            } else {
+                self.note_wanted(bucket, name);
+            }
             self.leave(bucket, name);
         }
     }

@@ -1,24 +1,29 @@
 //! Queries. A snapshot is one list of a range, so it shows one revision.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use navlock_core::{Error, Unreachable, UnreachableKind};
+use navlock_engine::RequestId;
 use tokio::sync::oneshot;
 
 use super::{
     Call, Keeper, Listed,
+    lease_states::OwnLease,
     ownership::{AGAIN, QUERY_TIMEOUT},
-    pending_query::Query,
+    pending_query::{OwnPart, Query},
 };
 use crate::{
     clock::Uptime,
     data::{KeyValue, Listing, Step, Transaction, prefix_end},
     failure::Failure,
     hash::HashState,
-    keys::{BucketKeys, LockKey, NameKey, Phase},
+    keys::{BucketKeys, LockKey, NameKey, Phase, RequestKey},
     query::{OwnerAnswer, QueryResult, seen},
-    table::{GrantState, Usage},
-    transactions::{AskPurpose, MOST, ask_owner},
+    table::Handover,
+    transactions::{AskPurpose, LeavingEntry, MOST, ask_owner},
     view::Ownership,
 };
 
@@ -34,7 +39,6 @@ impl Keeper {
         asks: bool,
         answer: oneshot::Sender<Result<QueryResult, Error>>,
     ) {
-        let idle = if asks { self.show_owned(bucket, name.as_ref()) } else { HashMap::default() };
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let after = opened.bucket.last();
         let (now, timeout) = (Uptime::now(), self.options.time_to_live.min(QUERY_TIMEOUT));
@@ -47,7 +51,7 @@ impl Keeper {
             after,
             rounds: 0,
             is_asking: false,
-            idle,
+            own: None,
             asks_owners: false,
             shown_by,
             deadline,
@@ -75,22 +79,28 @@ impl Keeper {
             let of = Listed::Query(number);
             // The pauses grow, because the owner may not answer.
             let again = AGAIN * (1 << query.rounds.min(5));
-            let delay = if query.asks_owners { again } else { Duration::ZERO };
-            let (known, most) = (self.history.known(), query.most);
-            self.calls.push_back(Call::List { of, known, prefix, most, delay });
+            let (known, at, delay) = match &query.own {
+                Some(own) => (own.known, own.revision, Duration::ZERO),
+                None if query.asks_owners => (self.history.known(), 0, again),
+                None => (self.history.known(), 0, Duration::ZERO),
+            };
+            let most = query.most;
+            self.calls.push_back(Call::List { of, known, prefix, most, at, delay });
         }
     }
 
     /// Asks again for all queries, because etcd has begun anew since they were asked.
     pub(super) fn ask_queries_again(&mut self) {
-        self.queries.values_mut().for_each(|query| query.is_asking = false);
+        for query in self.queries.values_mut() {
+            (query.is_asking, query.own) = (false, None);
+        }
         self.advance_queries();
     }
 
     pub(super) fn queried(&mut self, number: u64, result: Result<Listing, Failure>) {
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.is_asking = false;
-        let (bucket, name) = (query.bucket, query.name.clone());
+        let (bucket, name, own) = (query.bucket, query.name.clone(), query.own.take());
         let listed = match result {
             Ok(listed) => listed,
             // The next tick asks again, until the query's deadline.
@@ -108,7 +118,8 @@ impl Keeper {
         // taken again.
         let is_settled =
             self.waiting(&opened.bucket).iter().all(|name| opened.bucket.is_idle(name));
-        let is_shown = self.is_shown(number, &listed);
+        let own = own.unwrap_or_else(|| self.own_part(number));
+        let is_shown = self.is_shown(number, &listed, &own);
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.rounds += 1;
@@ -116,25 +127,37 @@ impl Keeper {
             query.after = opened.bucket.last();
             return self.advance_queries();
         }
+        if own.revision != listed.revision && !own.names.is_empty() {
+            query.own = Some(own);
+            return self.advance_queries();
+        }
         let me = self.slots.me();
-        let (asks, is_late) = (query.asks, query.shown_by <= Uptime::now());
+        let asks = query.asks;
         let shown = |kv: &KeyValue, key: &LockKey| {
             if key.request.owner != me {
                 return if asks { OwnerAnswer::Unsaid } else { OwnerAnswer::Unasked };
             }
-            let usage = self.shared.table().usage(&(bucket, key.name.clone()));
-            // Locks that could not be written are not in etcd. The work under a lost lease may still go
-            // on, although its locks are not known any more.
-            let is_unsaid = |usage: Usage| {
-                usage.is_used && (usage.gate == GrantState::Stuck || is_late) && asks
-            };
-            if usage.is_some_and(is_unsaid) || self.expiring.contains_key(&kv.lease) {
+            // The work under a lost lease may still go on, although its locks are not known any more.
+            if asks && !own.has(kv, key) || self.expiring.contains_key(&kv.lease) {
                 OwnerAnswer::Unsaid
             } else {
                 OwnerAnswer::Said
             }
         };
-        let mut seen = seen(&opened.bucket.keys, &listed.found, shown);
+        let mut found = listed.found;
+        let keys = &opened.bucket.keys;
+        let ours = found.iter().filter_map(|kv| owner_key(keys, kv).filter(|key| own.has(kv, key)));
+        let ours = ours.filter_map(|key| own.names.get(&key.name)).flat_map(|(_, all)| all);
+        let ours: Vec<_> = ours.cloned().collect();
+        if !ours.is_empty() {
+            let is_live = |key: LockKey| {
+                let LockKey { phase, request, .. } = key;
+                phase == Phase::Owned || request.owner != me || own.live.contains(&request)
+            };
+            found.retain(|kv| keys.parse(&kv.key).is_none_or(is_live));
+            found.extend(ours);
+        }
+        let mut seen = seen(keys, &found, shown);
         // The lease of our own keys is not needed.
         for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
             one.lease =
@@ -146,69 +169,62 @@ impl Keeper {
         }
     }
 
-    /// Makes visible in etcd who holds the names that we own, and who waits for them. For the names
-    /// that nobody uses, returns how often they were granted.
-    fn show_owned(
-        &mut self,
-        bucket: u64,
-        of: Option<&NameKey>,
-    ) -> HashMap<NameKey, u64, HashState> {
-        let mut idle = HashMap::default();
-        let Some(opened) = self.buckets.get(&bucket) else { return idle };
-        let is_asked = |name: &&NameKey| of.is_none_or(|of| of == *name);
-        let owned = opened.bucket.views.iter().filter(|(_, view)| view.own != Ownership::No);
-        let owned: Vec<_> = owned.map(|(name, _)| name).filter(is_asked).cloned().collect();
-        for name in owned {
-            let of = (bucket, name);
-            let usage = self.shared.table().usage(&of);
-            match usage {
-                Some(usage) if usage.gate == GrantState::Stuck => {}
-                Some(usage) if usage.is_used => {
-                    self.note_shown(bucket, &of.1);
-                    self.leave(bucket, &of.1);
-                }
-                Some(usage) => drop(idle.insert(of.1, usage.granted)),
-                None => {}
+    /// What only this connection knows now of the names that a query asks about.
+    fn own_part(&self, number: u64) -> OwnPart {
+        let (known, revision) = (self.history.known(), self.history.revision());
+        let (names, live) = (HashMap::default(), HashSet::default());
+        let mut own = OwnPart { known, revision, names, live };
+        let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return own };
+        let Some(opened) = self.buckets.get(&query.bucket) else { return own };
+        let OwnLease::There(lease) = self.own else { return own };
+        // No request has such a slot.
+        let key =
+            |id: RequestId| RequestKey { owner: self.slots.me(), slot: u64::MAX - id.serial() };
+        let table = self.shared.table();
+        own.live.extend(table.live(query.bucket));
+        for (name, view) in &opened.bucket.views {
+            let Ownership::Since(made) = view.own else { continue };
+            let of = (query.bucket, name.clone());
+            if query.name.as_ref().is_some_and(|of| of != name) {
+                continue;
             }
+            let keys = opened.bucket.keys.name(name);
+            let entry = |(nth, leaver): (usize, Handover)| {
+                let agent = self.agents.get(&leaver.agent)?;
+                let LeavingEntry { phase, ask } = self.entry_of(agent, (nth, leaver), made, lease);
+                let key = keys.request(phase, ask.mode, ask.request);
+                Some(KeyValue { key, value: ask.value, made, written: made, lease })
+            };
+            let here = table.here(&of, key).into_iter().enumerate();
+            own.names.insert(of.1, (made, here.filter_map(entry).collect()));
         }
-        idle
+        own
     }
 
-    /// Whether a list shows everything, as far as possible. If not, owners of names are asked to show
-    /// what only they know, and names that we own are given up if the list did not show their locks and
-    /// requests.
-    fn is_shown(&mut self, number: u64, listed: &Listing) -> bool {
+    /// Whether a list shows everything, as far as possible, together with what only this connection knows. If
+    /// not, other owners of names are asked to show what only they know.
+    fn is_shown(&mut self, number: u64, listed: &Listing, own: &OwnPart) -> bool {
         let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return true };
         let Some(opened) = self.buckets.get(&query.bucket) else { return true };
-        let (bucket, me) = (query.bucket, self.slots.me());
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let me = self.slots.me();
+        let (mut is_ours_known, mut theirs) = (true, Vec::new());
         for kv in &listed.found {
-            // Most keys belong to locks and requests, and their values need not be read here.
-            let may_be = Some(&kv.key).filter(|key| BucketKeys::may_say_whose(key));
-            let Some(key) = may_be.and_then(|key| opened.bucket.keys.parse(key)) else { continue };
-            // A name that was lost with its lease cannot be given up: its key goes with the lease.
-            if key.phase != Phase::Owned || self.expiring.contains_key(&kv.lease) {
+            let Some(key) = owner_key(&opened.bucket.keys, kv) else { continue };
+            // A name that was lost with its lease cannot be shown: its key goes with the lease.
+            if self.expiring.contains_key(&kv.lease) {
                 continue;
             }
-            if key.request.owner != me {
+            if key.request.owner == me {
+                // We may not know yet that we own the name, or are just giving it up.
+                is_ours_known &= own.has(kv, &key);
+            } else {
                 theirs.push(kv);
-                continue;
-            }
-            let known = query.idle.get(&key.name).copied();
-            let usage = self.shared.table().usage(&(bucket, key.name.clone()));
-            // If we own the name only since the list, and nobody uses it, nobody has held it since.
-            let is_idle = |usage: Usage| {
-                usage.gate == GrantState::Stuck
-                    || !usage.is_used && known.unwrap_or_default() == usage.granted
-            };
-            if !usage.is_some_and(is_idle) {
-                ours.push((key.name, kv));
             }
         }
         let is_late = query.shown_by <= Uptime::now();
         let timeout = self.owner_timeout();
         theirs.retain(|kv| !is_late && self.note_asked(kv).elapsed() < timeout);
-        if !theirs.is_empty() && !is_late {
+        if !theirs.is_empty() {
             let asked = theirs.iter().filter(|kv| AskPurpose::ToSee.says_more(kv));
             let steps: Vec<_> =
                 asked.map(|kv| Step::Within(ask_owner(kv, AskPurpose::ToSee))).collect();
@@ -217,12 +233,9 @@ impl Keeper {
                 self.calls.push_back(Call::Write { transaction });
             }
         }
-        let is_shown = is_late || ours.is_empty() && theirs.is_empty();
+        let is_shown = is_late || is_ours_known && theirs.is_empty();
         if let Some(query) = self.queries.get_mut(&number) {
             query.asks_owners |= !is_shown;
-        }
-        for (name, owned) in ours.into_iter().filter(|_| !is_shown) {
-            self.show(bucket, &name, owned);
         }
         is_shown
     }
@@ -280,4 +293,11 @@ impl Keeper {
         }
         self.advance_queries();
     }
+}
+
+/// The parts of this key, if it is the owner key of a name.
+fn owner_key(keys: &BucketKeys, kv: &KeyValue) -> Option<LockKey> {
+    // Most keys belong to locks and requests, and are not taken apart here.
+    let may_be = Some(&kv.key).filter(|key| BucketKeys::may_say_whose(key));
+    may_be.and_then(|key| keys.parse(key)).filter(|key| key.phase == Phase::Owned)
 }

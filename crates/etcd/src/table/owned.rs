@@ -29,9 +29,9 @@ use super::owned_name::HeldHere;
 use super::{
     Table,
     entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, is_over, narrow},
-    owned_name::{GrantState, Handover, LocalOutcome, Owned, QueueOrder, Started, Usage},
+    owned_name::{GrantState, LocalOutcome, Owned, QueueOrder, Started, Usage},
 };
-use crate::{failure::lease_lost, keys::NameKey, lease::LeaseName, slots::Slots, tokens};
+use crate::{clock::Uptime, failure::lease_lost, keys::NameKey, lease::LeaseName, tokens};
 
 impl Table {
     /// Queues or answers a request here, if this connection owns its name. The request was just made,
@@ -129,6 +129,7 @@ impl Table {
                 break;
             }
             owned.queue.pop_first();
+            request.since = Uptime::now();
             let granted = State::Held(owned.grant(mode), Vec::new());
             if let State::Pending(waker) = mem::replace(&mut request.state, granted) {
                 wakers.push(waker);
@@ -219,36 +220,6 @@ impl Table {
         begun.without_lease.dedup();
         begun.wakers = self.process(of);
         begun
-    }
-
-    /// Notes that a name is given up, so that later requests for it go to etcd. Returns the locks and
-    /// requests that are here and have to be written to etcd: first the locks, in the order of their
-    /// grants, then the requests, in the order of their calls.
-    pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Handover> {
-        let mut leavers = Vec::new();
-        let Some(Owned { run, .. }) = self.owned.remove(of) else { return leavers };
-        for &index in self.names.get(of).into_iter().flatten() {
-            let request = &mut self.requests[index];
-            if !mem::take(&mut request.is_here) {
-                continue;
-            }
-            let id = RequestId::from_parts(narrow(index), request.serial);
-            let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
-            let Some(agent) = agent.map(|agent| agent.serial) else { continue };
-            let grant = match request.state {
-                State::Held(grant, _) => Some(grant),
-                _ => None,
-            };
-            let (key, place) = (slots.take(id), run.get(&request.serial).copied());
-            request.key = Some(key);
-            let (name, asked, said) = (request.hashed_name(), request.asked, request.said.clone());
-            let mode = request.kind.mode();
-            leavers.push(Handover { id, agent, key, name, mode, grant, place, asked, said });
-        }
-        let place =
-            |of: &Handover| (of.grant.is_none(), of.grant.map(|of| of.token), of.id.serial());
-        leavers.sort_by_key(place);
-        leavers
     }
 
     /// To be called when the locks of a name that was about to be given up could not be written.
@@ -346,7 +317,8 @@ impl Table {
         let Owned { granted, gate, .. } = *owned;
         let (is_held, is_for_run) = (owned.is_held(), owned.is_for_run());
         let is_used = is_held || !owned.queue.is_empty();
-        Some(Usage { granted, is_held, is_used, is_for_run, gate })
+        let is_exclusive = owned.exclusive;
+        Some(Usage { granted, is_held, is_exclusive, is_used, is_for_run, gate })
     }
 
     /// The names that are owned.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, task::Waker};
 
-use navlock_core::{Mode, ResourceName, host::Answer};
+use navlock_core::{Mode, host::Answer};
 use navlock_engine::RequestId;
 
 use super::entries::{Agent, AgentSerial, is_over};
@@ -12,7 +12,6 @@ use crate::{
     keys::RequestKey,
     lease::LeaseName,
     tokens::{self, Grant},
-    values::RequestNotes,
 };
 
 /// A name that this connection owns.
@@ -80,24 +79,6 @@ pub(crate) struct Started {
     pub(crate) without_lease: Vec<AgentSerial>,
 }
 
-/// A lock or request that has to be written to etcd.
-#[derive(Debug)]
-pub(crate) struct Handover {
-    pub(crate) id: RequestId,
-    pub(crate) agent: AgentSerial,
-    /// The key that it will have.
-    pub(crate) key: RequestKey,
-    /// The name, if keys have only a hash of it.
-    pub(crate) name: Option<ResourceName>,
-    pub(crate) mode: Mode,
-    /// The grant, if it is a lock.
-    pub(crate) grant: Option<Grant>,
-    /// The place that the request had in etcd's queue before.
-    pub(crate) place: Option<QueueOrder>,
-    pub(crate) asked: u64,
-    pub(crate) said: RequestNotes,
-}
-
 /// How an owned name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -105,6 +86,8 @@ pub(crate) struct Usage {
     pub(crate) granted: u64,
     /// Whether the name is held.
     pub(crate) is_held: bool,
+    /// Whether the name is held by one exclusive lock.
+    pub(crate) is_exclusive: bool,
     /// Whether the name is held, or waited for.
     pub(crate) is_used: bool,
     /// Whether the name is owned for a run alone.
@@ -113,6 +96,12 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
+    /// Whether nobody else can have the name now, because an agent of this connection holds it for
+    /// certain.
+    pub(crate) fn excludes_others(self) -> bool {
+        self.is_exclusive && self.gate == GrantState::Open
+    }
+
     /// Whether the name has to be given up, because no more requests are granted and all locks have
     /// ended.
     pub(crate) fn is_over(&self) -> bool {

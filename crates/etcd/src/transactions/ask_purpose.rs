@@ -2,12 +2,16 @@
 
 use crate::{
     data::{Check, KeyValue, Step, Transaction},
+    mirror::Entry,
     values::Value,
 };
 
 /// Why the owner of a name is asked to give it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskPurpose {
+    /// A request that does not wait wants the name, if nobody holds it alone. An owner whose agent
+    /// does takes the mark back, and goes on owning the name.
+    IfFree,
     /// A request wants the name.
     ToHave,
     /// A caller wants to see who holds the name.
@@ -19,8 +23,9 @@ impl AskPurpose {
     /// mark.
     fn mark(self) -> u64 {
         match self {
-            Self::ToSee => 1,
-            Self::ToHave => 2,
+            Self::IfFree => 1,
+            Self::ToSee => 2,
+            Self::ToHave => 3,
         }
     }
 
@@ -29,7 +34,8 @@ impl AskPurpose {
     pub(crate) fn of(value: &[u8]) -> Option<Self> {
         match Value::mark(value) {
             0 => None,
-            1 => Some(Self::ToSee),
+            1 => Some(Self::IfFree),
+            2 => Some(Self::ToSee),
             _ => Some(Self::ToHave),
         }
     }
@@ -40,11 +46,23 @@ impl AskPurpose {
     }
 }
 
-/// Asks the owner to give the name up, by a mark in the value of its key.
+/// Asks the owner to give the name up, by a mark in the value of its key. If the key was written since,
+/// this does nothing: whoever asks looks again in any case.
 pub(crate) fn ask_owner(owned: &KeyValue, purpose: AskPurpose) -> Transaction {
-    let KeyValue { key, value, made, lease, .. } = owned;
-    let (when, value) =
-        (vec![Check::MadeIn(key.clone(), *made)], Value::marked(value, purpose.mark()));
-    let then = vec![Step::Put { key: key.clone(), value, lease: *lease }];
-    Transaction { when, then, or_else: Vec::new() }
+    let KeyValue { key, value, written, lease, .. } = owned;
+    marked(key, (value, *written, *lease), purpose.mark())
+}
+
+/// Takes back the mark of a request that does not wait: it cannot have the name, which somebody holds.
+/// The answer is to the questions up to the one that was seen, and does nothing if there is a later one.
+pub(crate) fn say_held(key: &[u8], owned: &Entry) -> Transaction {
+    marked(key, (&owned.value, owned.written, owned.lease), 0)
+}
+
+fn marked(key: &[u8], (value, written, lease): (&[u8], i64, i64), mark: u64) -> Transaction {
+    Transaction {
+        when: vec![Check::WrittenIn(key.to_vec(), written)],
+        then: vec![Step::Put { key: key.to_vec(), value: Value::marked(value, mark), lease }],
+        or_else: Vec::new(),
+    }
 }

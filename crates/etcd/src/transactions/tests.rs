@@ -35,7 +35,7 @@ fn etcd_takes_as_many_operations_as_any_transaction_has() {
         let ask = |nth| Ask { request: key(nth), mode, lease: 1, value: Vec::new() };
         let entry = |nth| {
             let (request, value) = (key(nth), Arc::from([]));
-            Entry { request, mode, made: 1, lease: 1, value }
+            Entry { request, mode, made: 1, written: 1, lease: 1, value }
         };
         let ended = |nth| Ended { id: None, request: key(nth), mode, only: None };
         let owning = Owning { owner: 1, lease: 1, value: Vec::new(), after: 0, run: Vec::new() };

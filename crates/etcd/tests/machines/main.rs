@@ -9,6 +9,7 @@ mod fenced;
 mod formats;
 mod given_up;
 mod leases;
+mod looks;
 mod members;
 mod outages;
 mod owned;

@@ -146,6 +146,9 @@ impl Etcd {
             Check::Absent(key) => !self.found.contains_key(key),
             Check::Present(key) => self.found.contains_key(key),
             Check::MadeIn(key, made) => self.found.get(key).is_some_and(|kv| kv.made == *made),
+            Check::WrittenIn(key, revision) => {
+                self.found.get(key).is_some_and(|kv| kv.written == *revision)
+            }
             Check::Empty(start, end) => {
                 self.found.range(start.clone()..end.clone()).next().is_none()
             }

@@ -1,0 +1,94 @@
+//! What only this connection knows of a name that it owns: to be shown, or to be written to etcd.
+
+use navlock_core::{Mode, ResourceName};
+use navlock_engine::RequestId;
+
+use super::{
+    Table,
+    entries::{AgentSerial, Request, State, narrow},
+    owned_name::{Owned, QueueOrder},
+};
+use crate::{
+    clock::Uptime,
+    keys::{NameKey, RequestKey},
+    slots::Slots,
+    tokens::Grant,
+    values::RequestNotes,
+};
+
+/// A lock or request of a name that is owned, as it is shown, or written to etcd.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub(crate) id: RequestId,
+    pub(crate) agent: AgentSerial,
+    /// The key that it will have.
+    pub(crate) key: RequestKey,
+    /// The name, if keys have only a hash of it.
+    pub(crate) name: Option<ResourceName>,
+    pub(crate) mode: Mode,
+    /// The grant, if it is a lock.
+    pub(crate) grant: Option<Grant>,
+    /// The place that the request had in etcd's queue before.
+    pub(crate) place: Option<QueueOrder>,
+    /// Since when it waits, or is a lock.
+    pub(crate) since: Uptime,
+    pub(crate) asked: u64,
+    pub(crate) said: RequestNotes,
+}
+
+impl Table {
+    /// Notes that a name is given up, so that later requests for it go to etcd. Returns the locks and
+    /// requests that are [here](Self::here) and have to be written to etcd.
+    pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Handover> {
+        let leavers = self.here(of, |id| slots.take(id));
+        self.owned.remove(of);
+        for &index in self.names.get(of).into_iter().flatten() {
+            self.requests[index].is_here = false;
+        }
+        for leaver in &leavers {
+            if let Some(request) = self.find(leaver.id) {
+                request.key = Some(leaver.key);
+            }
+        }
+        leavers
+    }
+
+    /// The locks and requests of a name that is owned, with the keys that they would have in etcd: first the
+    /// locks, in the order of their grants, then the requests, in the order of their calls.
+    pub(crate) fn here(
+        &self,
+        of: &(u64, NameKey),
+        mut key: impl FnMut(RequestId) -> RequestKey,
+    ) -> Vec<Handover> {
+        let mut all = Vec::new();
+        let Some(Owned { run, .. }) = self.owned.get(of) else { return all };
+        for &index in self.names.get(of).into_iter().flatten() {
+            let request = &self.requests[index];
+            if !request.is_here {
+                continue;
+            }
+            let id = RequestId::from_parts(narrow(index), request.serial);
+            let agent = request.agent.and_then(|agent| self.agents.get(agent.index()));
+            let Some(agent) = agent.map(|agent| agent.serial) else { continue };
+            let grant = match request.state {
+                State::Held(grant, _) => Some(grant),
+                _ => None,
+            };
+            let (key, place) = (key(id), run.get(&request.serial).copied());
+            let (name, said) = (request.hashed_name(), request.said.clone());
+            let (mode, since, asked) = (request.kind.mode(), request.since, request.asked);
+            all.push(Handover { id, agent, key, name, mode, grant, place, since, asked, said });
+        }
+        let place =
+            |of: &Handover| (of.grant.is_none(), of.grant.map(|of| of.token), of.id.serial());
+        all.sort_by_key(place);
+        all
+    }
+
+    /// The keys of the locks and requests of a bucket that have not ended.
+    pub(crate) fn live(&self, bucket: u64) -> impl Iterator<Item = RequestKey> {
+        let of = self.requests.iter().filter(move |(_, request)| request.of.0 == bucket);
+        let live = |request: &Request| matches!(request.state, State::Pending(_) | State::Held(..));
+        of.filter_map(move |(_, request)| request.key.filter(|_| live(request)))
+    }
+}
