@@ -134,7 +134,8 @@ pub(crate) struct Keeper {
     /// Names that this connection owns, and whose owner key has gone. As for `gone`, nobody is told
     /// before it is known whether the lease has gone as well.
     stray: BTreeMap<(u64, NameKey), StrayOwnership>,
-    /// Since when owners have been asked for their names: by owner key, with the revision that created it.
+    /// Since when owners have been asked for their names: by owner key, with the revision since which the
+    /// question stands there.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
     history: History,
     /// Whether the connection is ending. If so, it begins to own no further names.
@@ -237,6 +238,14 @@ impl Keeper {
             Message::Lease { lease, word } => self.lease_event(lease, word),
             Message::Watched { watch, watched } => self.watched(watch, watched),
         }
+    }
+
+    fn view(&self, bucket: u64, name: &NameKey) -> Option<&View> {
+        self.buckets.get(&bucket)?.bucket.views.get(name)
+    }
+
+    fn view_mut(&mut self, bucket: u64, name: &NameKey) -> Option<&mut View> {
+        self.buckets.get_mut(&bucket)?.bucket.views.get_mut(name)
     }
 
     fn push(&mut self, bucket: u64, key: &NameKey, todo: Todo) {

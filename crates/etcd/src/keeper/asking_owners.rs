@@ -82,9 +82,12 @@ impl Keeper {
     /// Since when the owner that this key names is known to have been asked to give up its name. So
     /// the next request does not start to wait anew for an owner that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> Uptime {
-        let (made, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Uptime::now()));
-        if *made != owned.made || AskPurpose::of(&owned.value).is_none() {
-            (*made, *asked) = (owned.made, Uptime::now());
+        let asks = AskPurpose::of(&owned.value);
+        // Such a question is answered without giving the name up, so the next one may be another.
+        let since = if asks == Some(AskPurpose::IfFree) { owned.written } else { owned.made };
+        let (known, asked) = self.asked.entry(owned.key.clone()).or_insert((0, Uptime::now()));
+        if *known != since || asks.is_none() {
+            (*known, *asked) = (since, Uptime::now());
         }
         *asked
     }

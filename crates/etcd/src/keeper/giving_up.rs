@@ -106,10 +106,8 @@ impl Keeper {
         written: bool,
         outcomes: &[(RequestKey, Outcome)],
     ) {
-        let why = |of| {
-            let mirror = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name));
-            mirror.map_or(Lost::Removed, |mirror| mirror.why_gone(of))
-        };
+        let why =
+            |of| self.view(bucket, name).map_or(Lost::Removed, |view| view.mirror.why_gone(of));
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
         let mut table = self.shared.table();
         for &(key, outcome) in outcomes {

@@ -20,7 +20,7 @@ use crate::{
     table::{Again, LocalOutcome, QueueOrder, Started, Status, Usage},
     tokens,
     transactions::{AskPurpose, Owning, say_held},
-    view::Ownership,
+    view::{Ownership, View},
 };
 
 /// How many names a connection owns at most.
@@ -36,13 +36,11 @@ impl Keeper {
 
     /// Whether this connection owns the name, as far as it has heard.
     pub(super) fn own_state(&self, bucket: u64, name: &NameKey) -> Ownership {
-        let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
-        view.map(|view| view.own).unwrap_or_default()
+        self.view(bucket, name).map(|view| view.own).unwrap_or_default()
     }
 
     pub(super) fn set_own(&mut self, bucket: u64, name: &NameKey, own: Ownership) {
-        let view = self.buckets.get_mut(&bucket).map(|opened| &mut opened.bucket.views);
-        if let Some(view) = view.and_then(|views| views.get_mut(name)) {
+        if let Some(view) = self.view_mut(bucket, name) {
             view.own = own;
         }
     }
@@ -81,8 +79,7 @@ impl Keeper {
         }
         // Doubts about an earlier owner key of ours do not concern this one.
         self.stray.remove(&of);
-        let opened = self.buckets.get_mut(&bucket);
-        if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
+        if let Some(view) = self.view_mut(bucket, name) {
             view.begin_owned(made);
         }
         wake(wakers);
@@ -103,8 +100,7 @@ impl Keeper {
     /// The requests of a run, with their places in the queue of the name. The name is to be owned
     /// for these requests alone.
     fn run(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, QueueOrder)> {
-        let view = self.buckets.get(&bucket).and_then(|opened| opened.bucket.views.get(name));
-        let run = view.into_iter().flat_map(|view| &view.run);
+        let run = self.view(bucket, name).into_iter().flat_map(|view| &view.run);
         let ours = run.filter_map(|entry| match self.slots.owner(entry.request, entry.made) {
             Owner::Request(id) => Some((id, entry.place())),
             _ => None,
@@ -215,10 +211,7 @@ impl Keeper {
     /// just been stolen.
     pub(super) fn heed(&mut self, bucket: u64, name: &NameKey, is_stolen: bool) {
         let Ownership::Since(made) = self.own_state(bucket, name) else { return };
-        let Some(mirror) = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name))
-        else {
-            return;
-        };
+        let Some(View { mirror, .. }) = self.view(bucket, name) else { return };
         let me = self.slots.me();
         let is_there = mirror.owned(me).is_some_and(|owned| owned.made == made);
         if !is_there {
@@ -278,16 +271,14 @@ impl Keeper {
     }
 
     pub(super) fn note_wanted(&mut self, bucket: u64, name: &NameKey) {
-        let opened = self.buckets.get_mut(&bucket);
-        if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
+        if let Some(view) = self.view_mut(bucket, name) {
             view.note_wanted();
         }
     }
 
     /// Notes that we give up a name that we own, to show who holds it.
     pub(super) fn note_shown(&mut self, bucket: u64, name: &NameKey) {
-        let opened = self.buckets.get_mut(&bucket);
-        if let Some(view) = opened.and_then(|opened| opened.bucket.views.get_mut(name)) {
+        if let Some(view) = self.view_mut(bucket, name) {
             view.note_shown();
         }
     }
@@ -373,8 +364,7 @@ impl Keeper {
 
     /// An owner key of ours for a name that this connection does not own, as far as it knows.
     fn stray_owned(&self, bucket: u64, name: &NameKey) -> Option<Entry> {
-        let mirror = self.buckets.get(&bucket)?.bucket.mirror(name)?;
-        let owned = mirror.owned(self.slots.me())?;
+        let owned = self.view(bucket, name)?.mirror.owned(self.slots.me())?;
         let is_known = match self.own_state(bucket, name) {
             Ownership::No => false,
             Ownership::Asked(after) => after < owned.made,

@@ -72,7 +72,7 @@ impl Keeper {
         };
         let is_free_of =
             |mirror: &Mirror, lease| mirror.entries().all(|(_, entry)| entry.lease != lease);
-        let here = self.buckets.get(&bucket).and_then(|opened| opened.bucket.mirror(name));
+        let here = self.view(bucket, name).map(|view| &view.mirror);
         let is_all_here = |lease| here.is_none_or(|mirror| is_free_of(mirror, lease));
         let is_all = |lease| {
             let mut views = self.buckets.values().flat_map(|opened| opened.bucket.views.values());
