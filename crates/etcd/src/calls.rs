@@ -5,10 +5,7 @@ mod failures;
 
 use std::time::Duration;
 
-use navlock_etcd_client::{
-    Client, Compare, CompareOp, DeleteRangeRequest, PutRequest, RangeRequest, ResponseHeader, Txn,
-    TxnOp, TxnOpResponse,
-};
+use navlock_etcd_client::{Client, DeleteRangeRequest, RangeRequest, ResponseHeader};
 use tokio::time::{self, sleep};
 
 pub(crate) use self::failures::FULL;
@@ -202,29 +199,6 @@ pub(crate) async fn some_keys(
     };
     let answer = call(members, Duration::ZERO, timeout, ask).await?;
     Ok(answer.kvs.into_iter().map(|kv| kv.key).collect())
-}
-
-/// Writes this value to a key if the key does not exist. Returns the value that the key has.
-pub(crate) async fn put_first(
-    members: &Members,
-    key: &[u8],
-    value: &str,
-    timeout: Duration,
-) -> Result<Vec<u8>, Failure> {
-    let ask = async |mut client: Client| {
-        let absent = Compare::create_revision(key, CompareOp::Equal, 0);
-        let txn = Txn::new()
-            .when([absent])
-            .and_then([TxnOp::Put(PutRequest::new(key, value, 0))])
-            .or_else([TxnOp::Get(RangeRequest::key(key))]);
-        client.txn(txn).await
-    };
-    let answer = call(members, Duration::ZERO, timeout, ask).await?;
-    let there = answer.op_responses().into_iter().find_map(|answer| match answer {
-        TxnOpResponse::Get(got) => got.kvs.first().map(|kv| kv.value.clone()),
-        _ => None,
-    });
-    Ok(there.unwrap_or_else(|| value.into()))
 }
 
 /// Ends a lease, with all keys under it. Tries until the lease ends by itself.

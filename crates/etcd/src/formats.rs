@@ -12,6 +12,7 @@ use navlock_core::{Error, Unreachable};
 
 use crate::{
     calls,
+    data::{Check, Step, Transaction},
     failure::Failure,
     keys::{BucketKeys, FORMAT},
     members::Members,
@@ -46,15 +47,17 @@ pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<(),
 ///
 /// The error of the lease: nobody can reach the locks of this etcd from here any more.
 pub(crate) async fn claim(members: &Members, options: &EtcdOptions) -> Result<(), Failure> {
-    let said = match said(members, options).await? {
-        Some(said) => said,
-        None => {
-            let key = BucketKeys::format_key(&options.namespace);
-            calls::put_first(members, &key, FORMAT, options.call()).await?
-        }
-    };
-    judge(options, &said)
-        .map_or(Ok(()), |why| Err(Failure::Refused(Unreachable::other(why).into())))
+    let mut found = said(members, options).await?;
+    if found.is_none() {
+        let key = BucketKeys::format_key(&options.namespace);
+        let put = Step::Put { key: key.clone(), value: FORMAT.into(), lease: 0 };
+        let (when, then) = (vec![Check::Absent(key)], vec![put]);
+        let first = Transaction { when, then, or_else: Vec::new() };
+        calls::transaction(members.clone(), first, options.call()).await?;
+        found = said(members, options).await?;
+    }
+    let other = found.and_then(|said| judge(options, &said));
+    other.map_or(Ok(()), |why| Err(Failure::Refused(Unreachable::other(why).into())))
 }
 
 /// The format that is written for the namespace, if one is.

@@ -47,7 +47,6 @@ use self::{
     agent::{Agent, LeaseState},
     history::History,
     lease_states::{ExpiringLease, Lease, OwnLease},
-    ownership::StrayOwnership,
     pending_lists::{Gone, Lists},
     pending_query::Query,
     pending_reclaim::Reclaim,
@@ -131,9 +130,6 @@ pub(crate) struct Keeper {
     /// as well.
     gone: Vec<Gone>,
     lists: Lists,
-    /// Names that this connection owns, and whose owner key has gone. As for `gone`, nobody is told
-    /// before it is known whether the lease has gone as well.
-    stray: BTreeMap<(u64, NameKey), StrayOwnership>,
     /// Since when owners have been asked for their names: by owner key, with the revision since which the
     /// question stands there.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
@@ -173,7 +169,6 @@ impl Keeper {
             expiring: HashMap::default(),
             gone: Vec::new(),
             lists: Lists::default(),
-            stray: BTreeMap::new(),
             asked: HashMap::default(),
             history: History::default(),
             is_quitting: false,

@@ -70,6 +70,9 @@ pub(crate) struct View {
     needed: u32,
     /// When the name was last given up so that others see it.
     shown: Option<Uptime>,
+    /// When it was seen that the owner key of this connection has gone, for a reason that is not known
+    /// yet. Nobody is told before it is known whether the lease has gone as well.
+    pub(crate) strayed: Option<Uptime>,
     /// How often the name had been granted since it is owned, as of the last look, and since when this
     /// number has not changed.
     granted: (u64, Uptime),
@@ -95,6 +98,7 @@ impl View {
             taken,
             needed,
             shown,
+            strayed: None,
             granted,
         }
     }
@@ -150,6 +154,7 @@ impl View {
     pub(crate) fn begin_owned(&mut self, made: i64) {
         self.own = Ownership::Since(made);
         self.run = Vec::new();
+        self.strayed = None;
         self.granted = (0, Uptime::now());
     }
 

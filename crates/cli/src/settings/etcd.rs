@@ -115,7 +115,7 @@ impl Etcd {
             None => of_file.clone(),
         };
         let given = given.map(|given| given.split(',').map(str::to_owned).collect());
-        let endpoints = endpoints(given.or(table.endpoints).unwrap_or_default());
+        let endpoints = endpoints(&given.or(table.endpoints).unwrap_or_default());
         let endpoints = endpoints.map_err(|wrong| of_value(&origin, wrong))?;
 
         let wrong = |what: &str| of_value(&of_file, what);
@@ -172,7 +172,7 @@ impl fmt::Display for Etcd {
 }
 
 /// Checks each endpoint, and that there is one.
-fn endpoints(given: Vec<String>) -> Result<Vec<String>, String> {
+fn endpoints(given: &[String]) -> Result<Vec<String>, String> {
     if given.is_empty() {
         return Err(
             "no endpoints of etcd; write endpoints = [\"host:2379\"] below [etcd]".to_owned()

@@ -69,7 +69,7 @@ impl Keeper {
             (of.operation.clone(), AGAIN.max((begun.elapsed() / 4).min(rest)))
         };
         let asked = Some(OwnerAsked { begun, seen });
-        let of = Operated { asked, operation, ..of.clone() };
+        let of = Operated { operation, asked, ..of.clone() };
         self.calls.push_back(Call::Pause { of, delay });
         true
     }

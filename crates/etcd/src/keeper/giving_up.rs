@@ -67,33 +67,7 @@ impl Keeper {
     ) -> Option<LeavingEntry> {
         let agent = self.agents.get(&leaver.agent)?;
         let is_under = agent.lease_id() == Some(lease);
-        is_under.then(|| self.entry_of(agent, (nth, leaver), made, lease))
-    }
-
-    /// A lock or request of a name that is owned since the revision `made`, as it is written to etcd.
-    pub(super) fn entry_of(
-        &self,
-        agent: &Agent,
-        (nth, leaver): (usize, Handover),
-        made: i64,
-        lease: i64,
-    ) -> LeavingEntry {
-        let Handover { key, name, mode, grant, place, since, asked, said, .. } = leaver;
-        let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
-        // A request that had a place in the queue before has it again.
-        let (order, place) = place.unwrap_or((made, nth as u64));
-        let order = u64::try_from(order).unwrap_or_default();
-        let value = Value {
-            client_id: agent.client_id,
-            since: wall_millis_at(since),
-            asked,
-            place,
-            mark: grant.map_or(order, |grant| grant.token.get()),
-            info: agent.info().clone(),
-            said,
-            name,
-        };
-        LeavingEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } }
+        is_under.then(|| entry_of(agent, (nth, leaver), made, lease))
     }
 
     /// To be called when the locks and requests of a name that is given up were written, or could
@@ -261,4 +235,29 @@ impl Keeper {
             self.leave(bucket, &name);
         }
     }
+}
+
+/// A lock or request of a name that is owned since the revision `made`, as it is written to etcd.
+pub(super) fn entry_of(
+    agent: &Agent,
+    (nth, leaver): (usize, Handover),
+    made: i64,
+    lease: i64,
+) -> LeavingEntry {
+    let Handover { key, name, mode, grant, place, since, asked, said, .. } = leaver;
+    let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
+    // A request that had a place in the queue before has it again.
+    let (order, place) = place.unwrap_or((made, nth as u64));
+    let order = u64::try_from(order).unwrap_or_default();
+    let value = Value {
+        client_id: agent.client_id,
+        since: wall_millis_at(since),
+        asked,
+        place,
+        mark: grant.map_or(order, |grant| grant.token.get()),
+        info: agent.info().clone(),
+        said,
+        name,
+    };
+    LeavingEntry { phase, ask: Ask { request: key, mode, lease, value: value.encode() } }
 }

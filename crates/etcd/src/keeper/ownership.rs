@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_core::{AgentInfo, ClientId};
 
 use crate::{
-    clock::{Uptime, monotonic, wall_millis},
+    clock::{monotonic, wall_millis},
     transactions::Owning,
     values::{RequestNotes, Value},
 };
@@ -42,11 +42,4 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
         name: None,
     };
     Owning { owner, lease, value: value.encode(), after, run: Vec::new() }
-}
-
-/// A name whose owner key has gone for a reason that is not known yet.
-#[derive(Debug)]
-pub(super) struct StrayOwnership {
-    pub(super) lease: i64,
-    pub(super) since: Uptime,
 }

@@ -3,14 +3,10 @@
 //! While a name is owned, callers grant it themselves (see [`owned`](crate::table)). The keeper watches
 //! whether the name is still owned, and whether anybody waits for it elsewhere.
 
-use std::collections::btree_map;
-
 use navlock_core::Lost;
 use navlock_engine::RequestId;
 
-use super::{
-    AgentSerial, Call, Keeper, agent::Agent, lease_states, ownership::StrayOwnership, wake,
-};
+use super::{AgentSerial, Call, Keeper, agent::Agent, lease_states, wake};
 use crate::{
     clock::Uptime,
     keys::NameKey,
@@ -77,8 +73,6 @@ impl Keeper {
         for (key, id) in freed {
             self.slots.free(key, id, made);
         }
-        // Doubts about an earlier owner key of ours do not concern this one.
-        self.stray.remove(&of);
         if let Some(view) = self.view_mut(bucket, name) {
             view.begin_owned(made);
         }
@@ -261,7 +255,7 @@ impl Keeper {
 
     /// Whether our owner key of the name has gone, and we do not know why.
     pub(super) fn is_stray(&self, bucket: u64, name: &NameKey) -> bool {
-        self.stray.contains_key(&(bucket, name.clone()))
+        self.view(bucket, name).is_some_and(|view| view.strayed.is_some())
     }
 
     /// Whether the name is owned for a run alone.
@@ -285,26 +279,30 @@ impl Keeper {
 
     /// To be called when our owner key of a name has gone, with its lease or without.
     fn doubt_name(&mut self, bucket: u64, name: &NameKey) {
-        let of = (bucket, name.clone());
-        self.shared.table().close(&of);
+        self.shared.table().close(&(bucket, name.clone()));
         let lease_states::OwnLease::There(lease) = self.own else { return };
-        if let btree_map::Entry::Vacant(vacant) = self.stray.entry(of) {
-            vacant.insert(StrayOwnership { lease, since: Uptime::now() });
-            self.look_after(lease);
-        }
+        let Some(view) = self.view_mut(bucket, name).filter(|view| view.strayed.is_none()) else {
+            return;
+        };
+        view.strayed = Some(Uptime::now());
+        self.look_after(lease);
     }
 
     /// To be called when etcd kept this lease at this moment. So somebody has removed the owner
     /// keys that had gone before that.
     pub(super) fn judge_stray(&mut self, lease: i64, kept: Uptime) {
+        if self.own != lease_states::OwnLease::There(lease) {
+            return;
+        }
         let mut due = Vec::new();
-        self.stray.retain(|of, stray| {
-            let is_due = stray.lease == lease && stray.since <= kept;
-            if is_due {
-                due.push(of.clone());
+        for (&bucket, opened) in &mut self.buckets {
+            for (name, view) in &mut opened.bucket.views {
+                if view.strayed.take_if(|since| *since <= kept).is_some() {
+                    due.push((bucket, name.clone()));
+                }
             }
-            !is_due
-        });
+        }
+        due.sort_unstable();
         for (bucket, name) in due {
             if matches!(self.own_state(bucket, &name), Ownership::Since(_)) {
                 self.lose_name(bucket, &name, Lost::Removed);
@@ -339,7 +337,6 @@ impl Keeper {
 
     /// Loses all names that are owned under a lease that is lost.
     pub(super) fn lose_names_under(&mut self, lease: i64, how: Lost) {
-        self.stray.retain(|_, stray| stray.lease != lease);
         let owned = self.shared.table().owned_under(lease);
         for (bucket, name) in owned {
             self.lose_name(bucket, &name, how);

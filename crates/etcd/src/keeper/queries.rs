@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Call, Keeper, Listed,
+    giving_up::entry_of,
     lease_states::OwnLease,
     ownership::{AGAIN, QUERY_TIMEOUT},
     pending_query::{OwnPart, Query},
@@ -191,7 +192,7 @@ impl Keeper {
             let keys = opened.bucket.keys.name(name);
             let entry = |(nth, leaver): (usize, Handover)| {
                 let agent = self.agents.get(&leaver.agent)?;
-                let LeavingEntry { phase, ask } = self.entry_of(agent, (nth, leaver), made, lease);
+                let LeavingEntry { phase, ask } = entry_of(agent, (nth, leaver), made, lease);
                 let key = keys.request(phase, ask.mode, ask.request);
                 Some(KeyValue { key, value: ask.value, made, written: made, lease })
             };

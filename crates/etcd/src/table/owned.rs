@@ -315,10 +315,9 @@ impl Table {
     pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
         let owned = self.owned.get(of)?;
         let Owned { granted, gate, .. } = *owned;
-        let (is_held, is_for_run) = (owned.is_held(), owned.is_for_run());
-        let is_used = is_held || !owned.queue.is_empty();
-        let is_exclusive = owned.exclusive;
-        Some(Usage { granted, is_held, is_exclusive, is_used, is_for_run, gate })
+        let (held, is_for_run) = (owned.held(), owned.is_for_run());
+        let is_used = held.is_some() || !owned.queue.is_empty();
+        Some(Usage { granted, held, is_used, is_for_run, gate })
     }
 
     /// The names that are owned.

@@ -84,10 +84,8 @@ pub(crate) struct Started {
 pub(crate) struct Usage {
     /// How often the name was granted.
     pub(crate) granted: u64,
-    /// Whether the name is held.
-    pub(crate) is_held: bool,
-    /// Whether the name is held by one exclusive lock.
-    pub(crate) is_exclusive: bool,
+    /// How the name is held, if it is.
+    pub(crate) held: Option<Mode>,
     /// Whether the name is held, or waited for.
     pub(crate) is_used: bool,
     /// Whether the name is owned for a run alone.
@@ -99,13 +97,13 @@ impl Usage {
     /// Whether nobody else can have the name now, because an agent of this connection holds it for
     /// certain.
     pub(crate) fn excludes_others(self) -> bool {
-        self.is_exclusive && self.gate == GrantState::Open
+        self.held == Some(Mode::Exclusive) && self.gate == GrantState::Open
     }
 
     /// Whether the name has to be given up, because no more requests are granted and all locks have
     /// ended.
     pub(crate) fn is_over(&self) -> bool {
-        !self.is_held && self.gate != GrantState::Open || !self.is_used && self.is_for_run
+        self.held.is_none() && self.gate != GrantState::Open || !self.is_used && self.is_for_run
     }
 }
 
@@ -157,8 +155,10 @@ impl Owned {
         !self.run.is_empty()
     }
 
-    pub(super) fn is_held(&self) -> bool {
-        self.exclusive || self.shared > 0
+    /// How the name is held, if it is.
+    pub(super) fn held(&self) -> Option<Mode> {
+        let shared = (self.shared > 0).then_some(Mode::Shared);
+        if self.exclusive { Some(Mode::Exclusive) } else { shared }
     }
 
     /// Counts the end of a lock of this mode.

@@ -107,7 +107,7 @@ fn a_request_that_does_not_wait_is_not_told_of_a_lock_that_had_ended_before() {
         own(&a, name);
         let guard = exclusive(&a, name);
         let mut tries = [&b, &c].map(|by| by.lock(name).if_available().into_future());
-        tries.iter_mut().for_each(|tried| assert!(!poll(tried)));
+        assert!(tries.iter_mut().all(|tried| !poll(tried)));
         drop(guard);
         // These have asked before, and may be told of either.
         let mut had = tries.into_iter().filter_map(|tried| soon(tried).unwrap()).count();

@@ -171,15 +171,47 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
     }
 }
 
+/// The key of the name that the machine owns.
+fn owner_key() -> KeyValue {
+    let value = ownership::owning(1, OWN, 0, "").value;
+    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
+    KeyValue { key, value, made: 6, written: 6, lease: OWN }
+}
+
+#[test]
+fn a_query_is_of_the_last_revision_that_was_heard_of_before_what_only_its_owner_knows() {
+    let (mut machine, agent) = owner();
+    machine.take_own(agent);
+    machine.calls();
+    let (answer, mut answered) = oneshot::channel();
+    let (bucket, name, most, asks) = (0, None, 10, true);
+    machine.keeper.handle_message(Message::Query { bucket, name, most, asks, answer });
+    let mut listed_at = |revision| {
+        let lists = |call| match call {
+            Call::List { of, known, at, .. } => Some((of, known, at)),
+            _ => None,
+        };
+        let (of, known, at) = machine.calls().into_iter().find_map(lists).expect("it lists");
+        // What is heard of now may have had consequences for what the table says.
+        machine.keeper.history.heard(9);
+        let found = vec![owner_key()];
+        let listing = Listing { revision, cluster: 1, found, left_out: 0 };
+        machine.keeper.handle_done(Done::Listed(of, known, Ok(listing)));
+        at
+    };
+    assert_eq!([listed_at(6), listed_at(9)], [0, 9]);
+    let seen = answered.try_recv().expect("it is answered").unwrap();
+    assert_eq!(seen.held.len(), 1);
+    assert_eq!(seen.held[0].inspected.fencing_token, Some(crate::tokens::counted(6, 1)));
+}
+
 #[test]
 fn a_looker_is_answered_although_a_name_was_lost_with_a_lease_that_others_still_see() {
     let (mut machine, agent) = owner();
     machine.take_own(agent);
     machine.calls();
     machine.keeper.handle_message(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
-    let value = ownership::owning(1, OWN, 0, "").value;
-    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
-    let owned = KeyValue { key, value, made: 6, written: 6, lease: OWN };
+    let owned = owner_key();
     let list = |machine: &mut Machine| {
         for call in machine.calls() {
             let Call::List { of, known, .. } = call else { continue };

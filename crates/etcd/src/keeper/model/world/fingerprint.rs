@@ -87,7 +87,7 @@ impl Fingerprint {
         asked.sort_unstable();
         self.note(asked);
         self.note((&keeper.reclaims, &keeper.adoptions, keeper.history.revision()));
-        self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.expiring, &keeper.stray));
+        self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.expiring));
         self.note((&keeper.slots, shared.table().shown()));
     }
 }

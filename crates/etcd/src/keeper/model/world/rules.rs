@@ -141,7 +141,7 @@ impl World {
                 .iter()
                 .find(whose)
                 .and_then(|machine| machine.shared.table().usage(&(0, key.name.clone())));
-            assert!(usage.is_some_and(|usage| usage.is_held), "{key:?} is kept for nothing");
+            assert!(usage.is_some_and(|usage| usage.held.is_some()), "{key:?} is kept for nothing");
         }
         for machine in &mut self.machines {
             for number in 0..machine.requests.len() {
