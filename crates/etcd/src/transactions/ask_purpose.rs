@@ -9,7 +9,7 @@ use crate::{
 /// Why the owner of a name is asked to give it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskPurpose {
-    /// A request that does not wait wants the name, if nobody holds it alone. An owner whose agent
+    /// A request that does not wait wants the name, if nobody holds it exclusively. An owner whose agent
     /// does takes the mark back, and goes on owning the name.
     IfFree,
     /// A request wants the name.
