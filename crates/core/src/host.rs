@@ -6,16 +6,13 @@
 //!
 //! [`UserAgent::with_reach`]: crate::UserAgent::with_reach
 
-use std::{
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::task::{Context, Poll};
 
 pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
-    Bucket, ClientId, Error, FencingToken, Inspection, LockFuture, LockGuard, LockManager,
-    Position, ResourceName, UserAgent, agent::Agent, agent_state::Ended, sync::Arc,
+    Bucket, ClientId, Error, LockFuture, LockGuard, LockManager, UserAgent, agent::Agent,
+    agent_state::Ended, sync::Arc,
 };
 pub use crate::{
     backend::{
@@ -140,121 +137,31 @@ pub async fn reclaim(
     Ok(made.collect())
 }
 
-/// Until when the agent of this handle has its locks if the reach is not heard of again; see
-/// [`Backend::ends`].
-pub fn ends(locks: &LockManager) -> Option<Duration> {
-    let agent = locks.agent()?;
-    agent.backend().ends(agent.id)
-}
-
-/// Makes sure that no later grant in the bucket of this handle gets a smaller fencing token than this
-/// one. Returns whether the reach does that; see [`Backend::raise_tokens`].
+/// What keeps the locks of the agent of this handle, and the agent's id there.
 ///
 /// ```
-/// # use navlock::{Error, FencingToken, UserAgent, host};
+/// # use navlock::{FencingToken, UserAgent, host};
 /// let locks = UserAgent::new().lock_manager("app");
-/// assert!(host::raise_tokens(&locks, FencingToken::new(1000)));
+/// let (backend, _) = host::backend(&locks)?;
+/// assert!(backend.raise_tokens(FencingToken::new(1000)));
 /// assert_eq!(locks.lock("db").blocking()?.fencing_token(), FencingToken::new(1000));
-/// # Ok::<(), Error>(())
+/// # Ok::<(), navlock::Error>(())
 /// ```
-pub fn raise_tokens(locks: &LockManager, least: FencingToken) -> bool {
-    locks.agent().is_some_and(|agent| agent.backend().raise_tokens(least))
-}
-
-/// What another process needs to end all locks of the agent of this handle, if this process is killed
-/// together with the one for which the agent works; see [`Backend::lease`].
-pub fn lease(locks: &LockManager) -> Option<Vec<u8>> {
-    let agent = locks.agent()?;
-    agent.backend().lease(agent.id)
-}
-
-/// The reference by which users of the reach tell each other of this name; see
-/// [`Backend::name_ref`].
-pub fn name_ref(locks: &LockManager, name: &ResourceName) -> NameRef {
-    match locks.agent() {
-        Some(agent) => agent.backend().name_ref(name),
-        None => NameRef(name.as_bytes().into()),
-    }
-}
-
-/// The locks and requests in the bucket of this handle, of one name or of all, for those who look; see
-/// [`Backend::look`].
 ///
 /// # Errors
 ///
-/// As [`LockManager::query`].
-pub async fn look(
-    locks: &LockManager,
-    name: Option<NameRef>,
-    with_silence: bool,
-) -> Result<Inspection, Error> {
-    let backend = locks.environment().obtain_lock_manager()?.agent.backend();
-    backend.look(name, with_silence).await
+/// [`Error::Unobtainable`] if there is no lock manager for the bucket.
+pub fn backend(locks: &LockManager) -> Result<(&dyn Backend, AgentId), Error> {
+    let agent = locks.agent().ok_or(Error::Unobtainable)?;
+    Ok((&**agent.backend(), agent.id))
 }
 
-/// Where the agent of this client id stands in the queue of a name; see
-/// [`LockManager::position`].
-///
-/// # Errors
-///
-/// The errors of [`LockManager::query`].
-pub async fn position_of(
-    locks: &LockManager,
-    name: ResourceName,
-    client_id: ClientId,
-) -> Result<Position, Error> {
-    let backend = locks.environment().obtain_lock_manager()?.agent.backend();
-    backend.position(name, client_id).await
-}
-
-/// A text for people if the service that keeps the locks of this user agent does not answer, which
-/// also says for how long. See [`Reach::outage`].
-pub fn outage(user_agent: &UserAgent) -> Option<String> {
-    user_agent.reach().outage()
+/// The reach of a user agent.
+pub fn reach(user_agent: &UserAgent) -> &dyn Reach {
+    user_agent.reach()
 }
 
 /// Whether this user agent has been [closed](UserAgent::close).
 pub fn is_closed(user_agent: &UserAgent) -> bool {
     user_agent.is_closed()
-}
-
-/// What another process needs to end the leases that this user agent's reach has for all of its agents
-/// together; see [`Reach::lease`].
-pub fn own_lease(user_agent: &UserAgent) -> Option<Vec<u8>> {
-    user_agent.reach().lease()
-}
-
-/// How long the work under a lost lock may go on before others can be granted the lock; see
-/// [`Reach::grace`].
-pub fn grace(user_agent: &UserAgent) -> Duration {
-    user_agent.reach().grace()
-}
-
-/// Ends leases that agents had through other processes, which are dead; see [`lease`], [`own_lease`] and
-/// [`Reach::revoke`]. Returns whether all of them are gone.
-///
-/// # Cancel safety
-///
-/// Dropping the future leaves the rest to end by themselves.
-pub async fn revoke(user_agent: &UserAgent, leases: Vec<Vec<u8>>) -> bool {
-    user_agent.reach().revoke(leases).await
-}
-
-/// Takes a name away from all its holders, if all of them are among those that were seen; see
-/// [`Reach::evict`].
-///
-/// # Errors
-///
-/// The errors of [`Reach::evict`].
-///
-/// # Cancel safety
-///
-/// If the future is dropped, the name may have been taken away or not.
-pub async fn evict(
-    user_agent: &UserAgent,
-    bucket: &str,
-    name: &ResourceName,
-    seen: Vec<(ClientId, FencingToken)>,
-) -> Result<Eviction, Error> {
-    user_agent.reach().evict(bucket, name, seen).await
 }

@@ -230,8 +230,9 @@ fn of_a_reach_that_says_no_more_than_it_must_nothing_ends_by_itself() {
     let (user_agent, _) = terse();
     let locks = user_agent.lock_manager("app");
     assert!(!user_agent.is_leased());
-    assert_eq!((host::ends(&locks), locks.term(), host::lease(&locks)), (None, None, None));
-    assert!(block_on(host::revoke(&user_agent, vec![b"lease".to_vec()])));
+    let (backend, agent) = host::backend(&locks).unwrap();
+    assert_eq!((backend.ends(agent), locks.term(), backend.lease(agent)), (None, None, None));
+    assert!(block_on(host::reach(&user_agent).revoke(vec![b"lease".to_vec()])));
     let reclaimed = block_on(host::reclaim(&locks, vec![claim(), claim()])).unwrap();
     assert_eq!(reclaimed.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false]);
 }
@@ -266,12 +267,14 @@ fn terms_and_leases_of_a_reach_arrive_at_the_caller() {
     let (user_agent, notes) = full();
     let locks = user_agent.lock_manager("app");
     assert!(user_agent.is_leased());
-    assert_eq!(host::ends(&locks), Some(TERM.ends));
+    let (backend, agent) = host::backend(&locks).unwrap();
+    assert_eq!(backend.ends(agent), Some(TERM.ends));
     assert_eq!(locks.term(), Some(TERM));
-    assert_eq!(host::lease(&locks), Some(b"lease".to_vec()));
+    assert_eq!(backend.lease(agent), Some(b"lease".to_vec()));
     assert_eq!(locks.lock("db").blocking().unwrap().term(), Some(TERM));
-    assert!(!block_on(host::revoke(&user_agent, vec![b"lease".to_vec()])));
-    assert!(block_on(host::revoke(&user_agent, Vec::new())));
+    let reach = host::reach(&user_agent);
+    assert!(!block_on(reach.revoke(vec![b"lease".to_vec()])));
+    assert!(block_on(reach.revoke(Vec::new())));
     assert_eq!(block_on(host::reclaim(&locks, vec![claim()])).unwrap().len(), 1);
     assert_eq!(taken(&notes), ["reclaimed 1"]);
 }

@@ -114,7 +114,8 @@ impl Daemon {
         words: Option<Looks>,
     ) -> Result<Option<Position>, Error> {
         let locks = self.user_agent().lock_manager(bucket);
-        let ask = || host::position_of(&locks, name.clone(), client_id);
+        let (backend, _) = host::backend(&locks)?;
+        let ask = || backend.position(name.clone(), client_id);
         let is_told = words.is_some();
         let found = self.at_one_moment(bucket, Some(name), words, ask).await?;
         let Some((mut position, seen)) = found else { return Ok(None) };

@@ -90,7 +90,7 @@ impl Leases {
 
     /// Notes the daemon's own lease. Names are owned only under the lease of some agent.
     fn note_own(&self) {
-        let own = host::own_lease(self.daemon.user_agent()).filter(|_| !self.noted.is_empty());
+        let own = host::reach(self.daemon.user_agent()).lease().filter(|_| !self.noted.is_empty());
         if let Some(own) = own {
             self.daemon.own_leases().note(&self.files, own);
         }
@@ -127,7 +127,7 @@ impl Daemon {
             return dead.for_each(|broker| files.forget_broker(broker));
         }
         if !brokers.is_empty() {
-            let grace = host::grace(self.user_agent()) + NOTICE;
+            let grace = host::reach(self.user_agent()).grace() + NOTICE;
             spawn_local(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
         }
     }
@@ -181,7 +181,7 @@ async fn end_leases(
         // A client that seemed dead may come back after all.
         dead.retain(|client| files.is_dead(*client));
         let leases = dead.iter().flat_map(|client| files.leases(*client)).collect();
-        if host::revoke(&user_agent, leases).await {
+        if host::reach(&user_agent).revoke(leases).await {
             return dead.into_iter().for_each(|client| files.forget_leases(client));
         }
         sleep(PAUSE).await;
@@ -206,7 +206,7 @@ async fn end_names(
             let mut left = Vec::new();
             for broker in brokers {
                 let has_ended = match files.left_by_broker(broker) {
-                    Some(leases) => host::revoke(&user_agent, leases).await,
+                    Some(leases) => host::reach(&user_agent).revoke(leases).await,
                     None => false,
                 };
                 if has_ended {

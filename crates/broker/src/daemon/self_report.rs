@@ -103,7 +103,7 @@ impl Daemon {
         // The term that ends first.
         let suspended = terms.filter_map(|term| term.suspended());
         let Some((silent, left)) = suspended.min_by_key(|(_, left)| *left) else {
-            return host::outage(self.user_agent());
+            return host::reach(self.user_agent()).outage();
         };
         let (silent, left) = (silent.as_secs(), left.as_secs());
         let reach = self.reach().unwrap_or("what keeps the locks");

@@ -63,7 +63,7 @@ impl Daemon {
     async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, .. } = steal;
         let seen = from.into_iter().map(|(id, token)| (id.client_id, token));
-        let evicted = host::evict(self.user_agent(), &bucket, &name, seen.collect());
+        let evicted = host::reach(self.user_agent()).evict(&bucket, &name, seen.collect());
         let evicted = timeout(ANSWER_TIMEOUT, evicted).await;
         let none = || {
             let why = format!("no answer within {ANSWER_TIMEOUT:?}");

@@ -184,7 +184,7 @@ fn a_name_that_is_taken_all_the_time_is_shown_at_once_and_in_pictures_as_the_mac
         // Who looks again and again asks nobody, and the name stays what it is.
         own(&a, "owned");
         let guard = exclusive(&a, "owned");
-        let seen = soon(host::look(&b, None, true)).unwrap();
+        let seen = soon(host::backend(&b).unwrap().0.look(None, true)).unwrap();
         let is_it = |one: &&navlock_core::Inspected| one.lock.name == "owned";
         assert_eq!(seen.owned.iter().filter(is_it).count(), 1, "{seen:?}");
         assert_eq!(seen.held.iter().filter(is_it).count(), 0, "{seen:?}");

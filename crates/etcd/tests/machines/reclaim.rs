@@ -79,7 +79,10 @@ fn locks_and_places_are_gone_on_with_by_another_process() {
     assert!(nothing.is_none());
     let again = soon(lock.expect("it is there")).unwrap().unwrap();
     assert_eq!(again.fencing_token(), held.fencing_token());
-    assert!(host::ends(&next).is_some() && next.term().is_some());
+    assert!(
+        host::backend(&next).is_ok_and(|(backend, agent)| backend.ends(agent).is_some())
+            && next.term().is_some()
+    );
 
     thread::scope(|scope| {
         let after = scope.spawn(|| exclusive(&other, "taken"));
@@ -166,7 +169,8 @@ fn a_lease_is_gone_on_with_in_its_last_second() {
         let killed = Killed::of(&server);
         let held = exclusive(&killed.locks, "db");
         let next = killed.next(&server);
-        let lease = host::lease(&killed.locks).unwrap();
+        let (backend, agent) = host::backend(&killed.locks).unwrap();
+        let lease = backend.lease(agent).unwrap();
         let lease = format!("{:x}", u64::from_be_bytes(lease[8..16].try_into().unwrap()));
         let since = Instant::now();
         while !server.etcdctl(&["lease", "timetolive", &lease]).unwrap().contains("remaining(0s)") {

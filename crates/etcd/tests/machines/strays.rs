@@ -154,7 +154,7 @@ fn a_lock_that_somebody_removes_is_not_said_to_be_stolen() {
 /// Takes the name from these, as somebody does who has seen them.
 fn take(from: &UserAgent, name: &str, seen: &[&Inspected]) -> Eviction {
     let seen = seen.iter().map(|one| (one.lock.client_id, one.fencing_token.unwrap())).collect();
-    soon(host::evict(from, "bucket", &name.try_into().unwrap(), seen)).unwrap()
+    soon(host::reach(from).evict("bucket", &name.try_into().unwrap(), seen)).unwrap()
 }
 
 #[test]

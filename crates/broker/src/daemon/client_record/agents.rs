@@ -136,8 +136,8 @@ impl ClientRecord {
 
     /// When the agent's locks and requests end, if they may end by themselves.
     pub(in super::super) fn ends(&self, agent: Agent) -> Option<BootTime> {
-        let ends = host::ends(&self.agents.get(&agent)?.locks)?;
-        Some(boot_time(ends))
+        let (backend, agent) = host::backend(&self.agents.get(&agent)?.locks).ok()?;
+        backend.ends(agent).map(boot_time)
     }
 
     /// The whole term of the agent.
@@ -147,7 +147,8 @@ impl ClientRecord {
 
     /// What another process needs to end all locks and requests of the agent.
     pub(in super::super) fn lease(&self, agent: Agent) -> Option<Vec<u8>> {
-        host::lease(&self.agents.get(&agent)?.locks)
+        let (backend, agent) = host::backend(&self.agents.get(&agent)?.locks).ok()?;
+        backend.lease(agent)
     }
 
     /// The terms of all its agents.

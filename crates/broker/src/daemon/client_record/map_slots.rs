@@ -38,7 +38,8 @@ impl ClientRecord {
         name: &ResourceName,
     ) -> bool {
         self.delegations.as_ref().is_some_and(|delegations| {
-            host::raise_tokens(locks, delegations.least_token(bucket, name))
+            let least = delegations.least_token(bucket, name);
+            host::backend(locks).is_ok_and(|(backend, _)| backend.raise_tokens(least))
         })
     }
 

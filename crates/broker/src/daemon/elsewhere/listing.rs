@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use navlock_core::{
-    Inspection, LockManager, ResourceName,
+    Error, Inspection, LockManager, ResourceName,
     host::{self, NameRef},
     look::LookOptions,
 };
@@ -54,10 +54,10 @@ impl Lists<'_> {
     /// These names, by the references that machines use for them.
     fn shared(&mut self, names: &Names) -> BTreeMap<NamedIn, ResourceName> {
         let shared = names.iter().map(|(bucket, name)| {
-            let called = host::name_ref(self.bucket(bucket), name);
-            ((Arc::clone(bucket), called), name.clone())
+            let (backend, _) = host::backend(self.bucket(bucket)).ok()?;
+            Some(((Arc::clone(bucket), backend.name_ref(name)), name.clone()))
         });
-        shared.collect()
+        shared.flatten().collect()
     }
 
     /// Asks for the locks and requests of these names, as far as this was not done yet. `None` if
@@ -69,14 +69,16 @@ impl Lists<'_> {
             if !self.found.contains_key(&(Arc::clone(&bucket), name.clone())) {
                 let locks = self.bucket(&bucket).clone();
                 asked.push(async move {
-                    let seen = host::look(&locks, Some(name.clone()), with_silence).await;
-                    ((bucket, name), seen)
+                    let (backend, _) = host::backend(&locks)?;
+                    let seen = backend.look(Some(name.clone()), with_silence).await?;
+                    Ok::<_, Error>(((bucket, name), seen))
                 });
             }
         }
         let mut lists = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Some((shared, seen)) = lists.next().await {
-            self.found.insert(shared, seen.ok()?);
+        while let Some(listed) = lists.next().await {
+            let (shared, seen) = listed.ok()?;
+            self.found.insert(shared, seen);
         }
         Some(())
     }
@@ -177,8 +179,8 @@ impl Daemon {
         let mut found = Vec::new();
         for bucket in buckets {
             let locks = self.user_agent().lock_manager(&bucket);
-            let name = name.map(|name| host::name_ref(&locks, name));
-            let seen = host::look(&locks, name, true).await;
+            let Ok((backend, _)) = host::backend(&locks) else { continue };
+            let seen = backend.look(name.map(|name| backend.name_ref(name)), true).await;
             // A bucket that cannot be listed now is listed again later.
             found.extend(seen.ok().map(|seen| (bucket, seen)));
         }
