@@ -1,6 +1,6 @@
 //! The sockets of a history, as the broker sees them.
 
-use std::{cell::RefMut, io, iter::repeat_n};
+use std::{cell::RefMut, io, iter::repeat_n, mem};
 
 use super::{
     super::{
@@ -27,21 +27,37 @@ impl Sockets for World {
     type Socket = SimulatedSocket;
 
     fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
-        if is_due() {
+        let world = &mut *self.get();
+        if is_due() || world.is_killed {
             return false;
         }
-        self.ask(keys);
-        let world = &mut *self.get();
-        let [key] = keys[..] else { return false };
-        let mut clients = world.clients.iter();
-        let found = clients.find(|client| client.session.map(socket_key) == Some(key));
-        let is_readable = found.is_some_and(|client| !client.sent_and_unread.is_empty());
-        if is_readable && world.random.one_in(2) {
-            // The broker is kept from its CPU before it reads.
-            world.meanwhile += world.random.below(8);
-            world.go_on();
+        world.pass();
+        let joined = world.clients.iter_mut().enumerate().filter(|(_, of)| of.session.is_some());
+        let listed = joined.filter_map(|(number, of)| {
+            let (news, end) = (mem::take(&mut of.has_news), mem::take(&mut of.process_has_ended));
+            (news || end).then_some((number, end))
+        });
+        let mut listed: Vec<_> = listed.collect();
+        let mut is_readable = false;
+        // The system looks at one after the other, and leaves out what was read since it came to the list.
+        while !listed.is_empty() {
+            let (number, end) = listed.swap_remove(world.random.below(listed.len()));
+            let of = &world.clients[number];
+            let Some(key) = of.session else { continue };
+            keys.extend(end.then_some(process_key(key)));
+            let has_bytes = !of.sent_and_unread.is_empty();
+            is_readable |= has_bytes;
+            let has_room = of.awaits_room && of.unread.len() < of.plan.room;
+            if has_bytes || of.has_ended || has_room {
+                keys.extend(repeat_n(socket_key(key), if of.has_ended { 2 } else { 1 }));
+            }
+            // The broker is kept from its CPU now and then.
+            if world.random.one_in(2) {
+                world.meanwhile += world.random.below(8);
+                world.go_on();
+            }
         }
-        is_readable
+        is_readable && keys.len() == 1
     }
 
     fn ask(&mut self, keys: &mut Vec<usize>) {
@@ -50,11 +66,11 @@ impl Sockets for World {
         let mut ready = Vec::new();
         for client in world.clients.iter_mut().filter(|_| !world.is_killed) {
             let Some(key) = client.session else { continue };
-            if std::mem::take(&mut client.has_news) {
-                let times = if client.has_ended { 2 } else { 1 };
+            if mem::take(&mut client.has_news) {
+                let times = 1;
                 ready.extend(repeat_n(socket_key(key), times));
             }
-            if std::mem::take(&mut client.process_has_ended) {
+            if mem::take(&mut client.process_has_ended) {
                 ready.push(process_key(key));
             }
         }
