@@ -19,12 +19,6 @@ mod parse;
     not(all(feature = "top", feature = "web")),
     allow(dead_code, reason = "each of the two needs a part of it")
 )]
-mod past;
-#[cfg(any(feature = "top", feature = "web"))]
-#[cfg_attr(
-    not(all(feature = "top", feature = "web")),
-    allow(dead_code, reason = "each of the two needs a part of it")
-)]
 mod picture;
 mod reach;
 mod remedy;

@@ -1,5 +1,7 @@
 //! What a look at a broker has told: what there is, and what has happened since the look began.
 
+pub(crate) mod past;
+
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
@@ -10,7 +12,7 @@ use navlock::{
     look::{Deadlock, Event, LockName, Overview},
 };
 
-use crate::past::{NamePast, Past, Rate};
+use self::past::{NamePast, Past, Rate};
 
 /// How long a name that nobody uses is shown.
 const MEMORY: Duration = Duration::from_secs(60);

@@ -15,7 +15,7 @@ use navlock_broker::MAX_META;
 use super::clock::Clock;
 use crate::{
     json::{IfKnown, Object},
-    past::{End, Past, Span},
+    picture::past::{End, Past, Span},
     remedy::{Remedy, Surroundings},
 };
 

@@ -12,7 +12,7 @@ use navlock::{
 use navlock_platform::process::Seen;
 
 use super::{super::keys::Key, SECOND, World, client, name, thirteen};
-use crate::{past::MOST, text::width};
+use crate::{picture::past::MOST, text::width};
 
 /// Names that could do harm where they are shown.
 const HOSTILE: [&str; 6] = [

@@ -242,19 +242,15 @@ impl Screen<'_> {
             return;
         }
         let inner = usize::from(wide) - 4;
-        let bar = |left, middle: String, right| format!("{left}{middle}{right}");
-        let rule = |title: &str| {
-            let title = clipped(title, inner);
-            let rest = (usize::from(wide) - 2).saturating_sub(width(&title));
-            title + &"─".repeat(rest)
+        let filled = |text: &str, with: &str, wide: usize| {
+            let text = clipped(text, wide);
+            let rest = wide.saturating_sub(width(&text));
+            text + &with.repeat(rest)
         };
-        let mut rows = vec![bar("┌", rule(&format!(" {title} ")), "┐")];
-        for line in lines.iter().take(usize::from(high) - 2) {
-            let line = clipped(line, inner);
-            let padding = " ".repeat(inner.saturating_sub(width(&line)));
-            rows.push(bar("│ ", line + &padding, " │"));
-        }
-        rows.push(bar("└", rule(""), "┘"));
+        let mut rows = vec![format!("┌{}┐", filled(&format!(" {title} "), "─", inner + 2))];
+        let lines = lines.iter().take(usize::from(high) - 2);
+        rows.extend(lines.map(|line| format!("│ {} │", filled(line, " ", inner))));
+        rows.push(format!("└{}┘", filled("", "─", inner + 2)));
         for (row, text) in (y..).zip(rows) {
             // A wide character that begins before the window and would reach into it is removed as
             // well.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     commands::top::model::Model,
-    past::{End, Span},
+    picture::past::{End, Span},
     remedy,
     text::{clipped, printable, short_name},
     time::{elapsed, taken},

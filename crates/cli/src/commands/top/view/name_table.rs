@@ -14,8 +14,7 @@ use super::{
 };
 use crate::{
     commands::top::model::Model,
-    past::NamePast,
-    picture::Picture,
+    picture::{Picture, past::NamePast},
     remedy::Surroundings,
     text::{printable, short_name},
     time::{elapsed, taken},
