@@ -3,6 +3,7 @@
 mod args;
 mod entry;
 mod json;
+mod left_out;
 mod rows;
 mod tree;
 
@@ -21,12 +22,14 @@ use navlock::{
 };
 
 pub(crate) use self::args::QueryArgs;
-use self::entry::{Entry, Told};
+use self::{
+    entry::{Entry, Told},
+    left_out::{left_out_of, tell_left_out},
+};
 use super::Context;
 use crate::{
     exit::{Failure, UNREACHABLE, answer},
     terminal::{self, reader_has_gone},
-    text,
 };
 
 /// How often `--watch` looks.
@@ -92,19 +95,6 @@ fn render(
         return entries.iter().map(|entry| entry.json().to_string() + "\n").collect();
     }
     rows::table(entries, args, size, terminal::colours(context.colour))
-}
-
-/// Says that this many entries are not shown.
-pub(super) fn tell_left_out(context: &Context, left_out: u64, args: &QueryArgs) {
-    if left_out > 0 {
-        context.verbosity.tell(left_out_of(left_out, args));
-    }
-}
-
-/// The sentence which says that this many entries are not shown.
-fn left_out_of(left_out: u64, args: &QueryArgs) -> String {
-    let told = text::left_out(left_out);
-    if args.name.is_some() { told } else { format!("{told}; ask for one NAME") }
 }
 
 /// The part of an overview in each bucket, in the form of an inspection of that bucket.
@@ -208,13 +198,5 @@ mod tests {
             "a\x1b[K\nb\x1b[K\n… and 1 more\x1b[K\n\x1b[J"
         );
         assert_eq!(screen("a\nb\n", Some("more"), None, 5), "a\x1b[K\nb\x1b[K\nmore\x1b[K\n\x1b[J");
-    }
-
-    #[test]
-    fn a_query_of_all_names_is_told_to_ask_for_one_name() {
-        let args = QueryArgs::default();
-        assert_eq!(left_out_of(1, &args), "1 more lock or request is not shown; ask for one NAME");
-        let args = QueryArgs { name: Some("a".try_into().unwrap()), ..args };
-        assert_eq!(left_out_of(2, &args), "2 more locks and requests are not shown");
     }
 }

@@ -13,7 +13,7 @@ use navlock::{
     look::{Deadlock, LockId, Overview, Root, Row, Watcher, tree},
 };
 
-use super::{super::Context, QueryArgs, tell_left_out};
+use super::{super::Context, QueryArgs, left_out::tell_left_out};
 use crate::{
     exit::{Failure, UNREACHABLE, answer},
     remedy::{Here, Remedy, Surroundings},

@@ -1,6 +1,7 @@
 //! The keeper's end of its connection to the asker.
 
 use std::{
+    fmt::Display,
     io::{self, Read, Write},
     process,
     sync::mpsc::{Receiver, channel},
@@ -12,8 +13,7 @@ use navlock_platform::{
     socket::{Stream, of_output},
 };
 
-use super::cannot;
-use crate::exit::{Failure, USAGE};
+use crate::exit::{Failure, UNREACHABLE, USAGE};
 
 /// The process that has started this one.
 pub(super) struct Asker {
@@ -62,4 +62,8 @@ impl Asker {
         // If the asker is gone, the thread that reads from it notices that.
         let _ = (&self.stream).write_all(bytes);
     }
+}
+
+pub(super) fn cannot(error: impl Display) -> Failure {
+    Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
 }

@@ -3,7 +3,7 @@
 mod connection;
 mod serving;
 
-use std::{fmt::Display, io, process::ExitCode};
+use std::{io, process::ExitCode};
 
 use navlock::{AgentInfo, LockGuard, LockManager, ResourceName, this_process};
 use navlock_platform::{
@@ -13,7 +13,7 @@ use navlock_platform::{
 };
 
 use self::{
-    connection::Asker,
+    connection::{Asker, cannot},
     serving::{Held, Keeper},
 };
 use super::{args::HoldArgs, guard::Guard, process::Process, socket::Socket, timer::Timer};
@@ -110,10 +110,6 @@ fn begin(
         waker,
         callers: Vec::new(),
     })
-}
-
-fn cannot(error: impl Display) -> Failure {
-    Failure::new(UNREACHABLE, format_args!("cannot keep locks in the background: {error}"))
 }
 
 /// Leaves the asker's terminal, process group and streams, and its set of ignored signals. All of

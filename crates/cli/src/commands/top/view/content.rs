@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use navlock::look::{Entry, LockName};
 
-use super::{line::Line, name_table::remedies};
+use super::line::{BOLD, DIM, Line, PLAIN};
 use crate::commands::top::model::Model;
 
 /// What a view shows.
@@ -48,7 +48,7 @@ impl<'a> Row<'a> {
     pub(super) fn details(&self, model: &Model) -> Vec<Line> {
         let told = self.name.zip(self.entry);
         let told = told.map(|(name, (entry, is_held))| remedies(model, name, entry, is_held));
-        let note = self.note.iter().map(|line| Line::new(*line, super::line::DIM));
+        let note = self.note.iter().map(|line| Line::new(*line, DIM));
         told.into_iter().flatten().chain(note).collect()
     }
 }
@@ -64,4 +64,19 @@ impl Body<'_> {
         };
         chosen.min(self.rows.len().saturating_sub(1))
     }
+}
+
+/// What can be done about a holder or waiter.
+fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Line> {
+    let seen = model.see();
+    let who = seen.who(entry.id.client_id);
+    let is = if seen.stopped(entry.id.client_id).is_empty() { "" } else { " is stopped" };
+    let why = seen.why(entry);
+    let silent = seen.silent(entry.id.client_id, model.data().now);
+    let silent = silent.map_or_else(String::new, |silent| format!(", {silent}"));
+    let mut lines = vec![Line::new(format!("{who}{why}{is}{silent}"), BOLD)];
+    lines.extend(seen.remedies(name, entry, is_held).into_iter().map(|remedy| {
+        Line::new(format!("  {}", remedy.line), PLAIN).add(format!("   {}", remedy.does), DIM)
+    }));
+    lines
 }

@@ -10,7 +10,7 @@ use ratatui_core::style::Style;
 
 use super::{
     content::{Body, Row},
-    line::{BOLD, Column, DIM, HELD, Line, PLAIN, Table, WAITS, number, text},
+    line::{Column, DIM, HELD, PLAIN, Table, WAITS, number, text},
 };
 use crate::{
     commands::top::model::Model,
@@ -84,21 +84,6 @@ pub(super) fn body(model: &Model) -> Body<'_> {
         _ => "no name is like that",
     };
     Body { title, head: titles, rows: rows.collect(), empty }
-}
-
-/// What can be done about a holder or waiter.
-pub(super) fn remedies(model: &Model, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Line> {
-    let seen = model.see();
-    let who = seen.who(entry.id.client_id);
-    let is = if seen.stopped(entry.id.client_id).is_empty() { "" } else { " is stopped" };
-    let why = seen.why(entry);
-    let silent = seen.silent(entry.id.client_id, model.data().now);
-    let silent = silent.map_or_else(String::new, |silent| format!(", {silent}"));
-    let mut lines = vec![Line::new(format!("{who}{why}{is}{silent}"), BOLD)];
-    lines.extend(seen.remedies(name, entry, is_held).into_iter().map(|remedy| {
-        Line::new(format!("  {}", remedy.line), PLAIN).add(format!("   {}", remedy.does), DIM)
-    }));
-    lines
 }
 
 /// The names that are shown, in their order.
