@@ -80,8 +80,8 @@ fn a_wrong_value_is_named() {
         ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
         ("endpoints = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
         ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"\nkey = \"open\"", "has mode 0644"),
-        ("endpoints = [\"a:1\"]\nwait-through-outages = true", "(wait-through-outages)"),
-        ("[[etcd.clusters]]\nname = \"a\"\nendpoints = [\"a:1\"]", "(clusters)"),
+        ("endpoints = [\"a:1\"]\nwait-through-outages = true", "no setting `wait-through-outages`"),
+        ("[[etcd.clusters]]\nname = \"a\"\nendpoints = [\"a:1\"]", "no setting `clusters`"),
         ("endpoints = [\"a:1\"]\nserver-name = \"x\"", "no endpoint begins with https://"),
     ] {
         let said = wrong(table);
