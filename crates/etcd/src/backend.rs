@@ -27,7 +27,7 @@ use crate::{
     keeper::{Message, wake},
     keys::NameKey,
     lease::Share,
-    query::{QueryEntry, QueryResult},
+    query::{Asks, QueryEntry, QueryResult},
     table::{Ending, LocalOutcome, State, gone},
     thread::Order,
 };
@@ -65,7 +65,7 @@ impl EtcdBackend {
         &self,
         name: Option<NameKey>,
         most: usize,
-        asks: bool,
+        asks: Asks,
     ) -> impl Future<Output = Result<QueryResult, Error>> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         self.connection.tell(Message::Query { bucket: self.bucket, name, most, asks, answer });
@@ -259,23 +259,29 @@ impl Backend for EtcdBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        let seen = self.seen(None, MOST_QUERIED, true);
+        let seen = self.seen(None, MOST_QUERIED, Asks::Owners);
         Box::pin(async move { seen.await?.into_snapshot() })
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
         let most = if name.is_some() { MOST_OF_NAME } else { MOST_INSPECTED };
-        self.inspection(self.seen(name.as_ref().map(NameKey::new), most, true), false)
+        self.inspection(self.seen(name.as_ref().map(NameKey::new), most, Asks::Owners), false)
     }
 
     /// This is for a waiter that wants to know at once why it waits. So it fails while etcd does
-    /// not answer.
+    /// not answer. Another machine that owns the name is not asked, and counts as a holder: whoever
+    /// has to wait has been left the name, and who was refused has heard that it is held.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
         if self.connection.members.silent().is_some() {
             return Box::pin(ready(Err(self.connection.members.unreachable())));
         }
-        let inspection = self.inspect(Some(name.clone()));
-        Box::pin(async move { Ok(Position::among(inspection.await?, &name, client_id)) })
+        let seen = self.seen(Some(NameKey::new(&name)), MOST_OF_NAME, Asks::Ourselves);
+        let inspection = self.inspection(seen, false);
+        Box::pin(async move {
+            let mut inspection = inspection.await?;
+            inspection.held.append(&mut inspection.owned);
+            Ok(Position::among(inspection, &name, client_id))
+        })
     }
 
     fn name_ref(&self, name: &ResourceName) -> NameRef {
@@ -290,7 +296,7 @@ impl Backend for EtcdBackend {
             Some(None) => return Box::pin(ready(Ok(Inspection::default()))),
             name => name.flatten(),
         };
-        self.inspection(self.seen(name, MOST_INSPECTED, false), with_silence)
+        self.inspection(self.seen(name, MOST_INSPECTED, Asks::Nobody), with_silence)
     }
 
     fn ends(&self, agent: AgentId) -> Option<Duration> {

@@ -41,6 +41,17 @@ pub(crate) struct QueryEntry {
 /// A lock or request, with its sort key.
 type Found = ((i64, u64, RequestKey), QueryEntry);
 
+/// Who is asked what is held of names that are owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Asks {
+    /// Nobody: the names are shown as owned.
+    Nobody,
+    /// This connection is, which costs nothing. Others are not, because a name that is shown is given up.
+    Ourselves,
+    /// All owners.
+    Owners,
+}
+
 /// How much is known of a name that a connection owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerAnswer {

@@ -187,7 +187,7 @@ fn endpoint(text: &str) -> Result<String, String> {
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     let port = authority.rsplit_once(':').filter(|(host, _)| !host.is_empty());
     let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
-    if port.is_none() || authority.contains(['/', '@', ' ']) {
+    if port.is_none() || authority.contains(['/', '@', ' ', '=', ';']) {
         // The part before an `@` is not shown, because it may contain a password.
         let shown = text.rsplit('@').next().unwrap_or_default();
         return Err(format!(

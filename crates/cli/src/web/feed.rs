@@ -96,7 +96,7 @@ impl Feed {
                 if let Some(pid) = broker {
                     see_broker(pid, &mut store.picture);
                 }
-                is_behind |= store.version() > 0;
+                is_behind = is_behind || store.version() > 0 && store.is_behind(here);
             }
             let is_to_confirm = watcher.next().is_some_and(|next| next <= now);
             if (is_behind || is_to_confirm) && soonest <= now {

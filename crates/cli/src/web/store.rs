@@ -98,11 +98,28 @@ impl Store {
         self.version
     }
 
+    /// Whether something has changed that no event tells: a process was stopped, or goes on.
+    pub(super) fn is_behind(&self, here: &Here) -> bool {
+        let (tree, deadlocks) = self.waits(here);
+        self.picture.broker != self.head.0
+            || tree != self.tree.json
+            || deadlocks != self.deadlocks.json
+    }
+
+    /// Who waits for whom, and the deadlocks, as JSON.
+    fn waits(&self, here: &Here) -> (String, String) {
+        let overview = self.picture.overview();
+        let seen = here.see(overview, self.picture.namespace);
+        let key = |name: &LockName| self.keys.get(name).copied().unwrap_or(0);
+        let tree = render::tree(&tree(overview), key, &seen, self.clock);
+        let deadlocks = self.picture.deadlocks.iter().take(MOST_DEADLOCKS);
+        (tree, render::deadlocks(deadlocks, key, &seen, self.clock))
+    }
+
     /// Makes what is known the state that is shown.
     pub(super) fn refresh(&mut self, here: &Here) {
         let version = self.version + 1;
         let overview = self.picture.overview();
-        let seen = here.see(overview, self.picture.namespace);
         let state = (self.picture.broker.clone(), overview.left_out);
         let mut is_new = version == 1 || state != self.head;
         let mut parts = BTreeMap::new();
@@ -127,10 +144,7 @@ impl Store {
         for (number, client) in &overview.clients {
             parts.insert(Part::Client(*number), render::client(*number, client, self.clock));
         }
-        let key = |name: &LockName| self.keys.get(name).copied().unwrap_or(0);
-        let tree = render::tree(&tree(overview), key, &seen, self.clock);
-        let deadlocks = self.picture.deadlocks.iter().take(MOST_DEADLOCKS);
-        let deadlocks = render::deadlocks(deadlocks, key, &seen, self.clock);
+        let (tree, deadlocks) = self.waits(here);
 
         self.head = state;
         let mut show = |json: String, before: Shown| {

@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     keys::{BucketKeys, NameKey},
     lease::{LeaseEvent, LeaseName, Renewal},
-    query::QueryResult,
+    query::{Asks, QueryResult},
     table::{AgentSerial, Finished},
     transactions::Operation,
     watch::Watched,
@@ -75,7 +75,7 @@ pub(crate) enum Message {
         /// How many keys are wanted.
         most: usize,
         /// Whether owners of names are asked what is held.
-        asks: bool,
+        asks: Asks,
         answer: oneshot::Sender<Result<QueryResult, Error>>,
     },
     Reclaim {

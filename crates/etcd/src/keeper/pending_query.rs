@@ -11,7 +11,7 @@ use crate::{
     data::KeyValue,
     hash::HashState,
     keys::{LockKey, NameKey, RequestKey},
-    query::QueryResult,
+    query::{Asks, QueryResult},
 };
 
 /// The question of a caller: what is held, and who waits.
@@ -20,8 +20,7 @@ pub(super) struct Query {
     /// The name that is asked about; `None` for all names.
     pub(super) name: Option<NameKey>,
     pub(super) most: usize,
-    /// Whether owners of names are asked what is held of them.
-    pub(super) asks: bool,
+    pub(super) asks: Asks,
     /// Everything up to this number must be done first, so that the caller sees its own requests,
     /// and no lock that it has released.
     pub(super) after: u64,

@@ -22,8 +22,7 @@ use crate::{
     failure::Failure,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase, RequestKey},
-    query::{OwnerAnswer, QueryResult, seen},
-    table::Handover,
+    query::{Asks, OwnerAnswer, QueryResult, seen},
     transactions::{AskPurpose, LeavingEntry, MOST, ask_owner},
     view::Ownership,
 };
@@ -37,7 +36,7 @@ impl Keeper {
         bucket: u64,
         name: Option<NameKey>,
         most: usize,
-        asks: bool,
+        asks: Asks,
         answer: oneshot::Sender<Result<QueryResult, Error>>,
     ) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
@@ -133,19 +132,21 @@ impl Keeper {
             return self.advance_queries();
         }
         let me = self.slots.me();
-        let asks = query.asks;
+        let (asks, most) = (query.asks, query.most);
         let shown = |kv: &KeyValue, key: &LockKey| {
             if key.request.owner != me {
-                return if asks { OwnerAnswer::Unsaid } else { OwnerAnswer::Unasked };
+                let is_asked = asks == Asks::Owners;
+                return if is_asked { OwnerAnswer::Unsaid } else { OwnerAnswer::Unasked };
             }
             // The work under a lost lease may still go on, although its locks are not known any more.
-            if asks && !own.has(kv, key) || self.expiring.contains_key(&kv.lease) {
+            if asks >= Asks::Ourselves && !own.has(kv, key) || self.expiring.contains_key(&kv.lease)
+            {
                 OwnerAnswer::Unsaid
             } else {
                 OwnerAnswer::Said
             }
         };
-        let mut found = listed.found;
+        let (mut found, mut left_out) = (listed.found, listed.left_out);
         let keys = &opened.bucket.keys;
         let ours = found.iter().filter_map(|kv| owner_key(keys, kv).filter(|key| own.has(kv, key)));
         let ours = ours.filter_map(|key| own.names.get(&key.name)).flat_map(|(_, all)| all);
@@ -155,8 +156,12 @@ impl Keeper {
                 let LockKey { phase, request, .. } = key;
                 phase == Phase::Owned || request.owner != me || own.live.contains(&request)
             };
-            found.retain(|kv| keys.parse(&kv.key).is_none_or(is_live));
-            found.extend(ours);
+            // Others still see what stands under a lost lease, because its work may go on.
+            found.retain(|kv| {
+                self.expiring.contains_key(&kv.lease) || keys.parse(&kv.key).is_none_or(is_live)
+            });
+            left_out += ours.len().saturating_sub(most) as u64;
+            found.extend(ours.into_iter().take(most));
         }
         let mut seen = seen(keys, &found, shown);
         // The lease of our own keys is not needed.
@@ -164,7 +169,7 @@ impl Keeper {
             one.lease =
                 Some(one.lease).filter(|lease| !self.leases.contains_key(lease)).unwrap_or(0);
         }
-        seen.left_out = listed.left_out;
+        seen.left_out = left_out;
         if let Some(query) = self.queries.remove(&number) {
             let _ = query.answer.send(Ok(seen));
         }
@@ -175,29 +180,44 @@ impl Keeper {
         let (known, revision) = (self.history.known(), self.history.revision());
         let (names, live) = (HashMap::default(), HashSet::default());
         let mut own = OwnPart { known, revision, names, live };
-        let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return own };
+        let query = self.queries.get(&number).filter(|query| query.asks >= Asks::Ourselves);
+        let Some(query) = query else { return own };
         let Some(opened) = self.buckets.get(&query.bucket) else { return own };
         let OwnLease::There(lease) = self.own else { return own };
         // No request has such a slot.
         let key =
             |id: RequestId| RequestKey { owner: self.slots.me(), slot: u64::MAX - id.serial() };
+        let views = &opened.bucket.views;
+        let asked = query.name.as_ref();
+        let one = asked.and_then(|name| views.get_key_value(name));
+        let all = views.iter().filter(|_| asked.is_none());
+        let owned = one.into_iter().chain(all).filter_map(|(name, view)| match view.own {
+            Ownership::Since(made) => Some((name.clone(), made)),
+            _ => None,
+        });
+        let owned: Vec<_> = owned.collect();
+        if owned.is_empty() {
+            return own;
+        }
         let table = self.shared.table();
         own.live.extend(table.live(query.bucket));
-        for (name, view) in &opened.bucket.views {
-            let Ownership::Since(made) = view.own else { continue };
-            let of = (query.bucket, name.clone());
-            if query.name.as_ref().is_some_and(|of| of != name) {
-                continue;
-            }
-            let keys = opened.bucket.keys.name(name);
-            let entry = |(nth, leaver): (usize, Handover)| {
+        let here = owned.into_iter().map(|(name, made)| {
+            let of = (query.bucket, name);
+            let here = table.here(&of, key);
+            (of.1, made, here)
+        });
+        let here: Vec<_> = here.collect();
+        // Whoever locks waits for the table. So the entries are encoded without it.
+        drop(table);
+        for (name, made, here) in here {
+            let keys = opened.bucket.keys.name(&name);
+            let entries = here.into_iter().enumerate().filter_map(|(nth, leaver)| {
                 let agent = self.agents.get(&leaver.agent)?;
                 let LeavingEntry { phase, ask } = entry_of(agent, (nth, leaver), made, lease);
                 let key = keys.request(phase, ask.mode, ask.request);
                 Some(KeyValue { key, value: ask.value, made, written: made, lease })
-            };
-            let here = table.here(&of, key).into_iter().enumerate();
-            own.names.insert(of.1, (made, here.filter_map(entry).collect()));
+            });
+            own.names.insert(name, (made, entries.collect()));
         }
         own
     }
@@ -205,7 +225,8 @@ impl Keeper {
     /// Whether a list shows everything, as far as possible, together with what only this connection knows. If
     /// not, other owners of names are asked to show what only they know.
     fn is_shown(&mut self, number: u64, listed: &Listing, own: &OwnPart) -> bool {
-        let Some(query) = self.queries.get(&number).filter(|query| query.asks) else { return true };
+        let query = self.queries.get(&number).filter(|query| query.asks >= Asks::Ourselves);
+        let Some(query) = query else { return true };
         let Some(opened) = self.buckets.get(&query.bucket) else { return true };
         let me = self.slots.me();
         let (mut is_ours_known, mut theirs) = (true, Vec::new());
@@ -218,7 +239,7 @@ impl Keeper {
             if key.request.owner == me {
                 // We may not know yet that we own the name, or are just giving it up.
                 is_ours_known &= own.has(kv, &key);
-            } else {
+            } else if query.asks == Asks::Owners {
                 theirs.push(kv);
             }
         }

@@ -61,6 +61,7 @@ fn a_wrong_value_is_named() {
         ("endpoints = [\"\"]", "\"\" is no endpoint"),
         ("endpoints = [\"host\"]", "\"host\" is no endpoint"),
         ("endpoints = [\":2379\"]", "is no endpoint"),
+        ("endpoints = [\"east=a:2379;west=b:2379\"]", "is no endpoint"),
         ("endpoints = [\"ftp://host:2379\"]", "is no endpoint"),
         ("endpoints = [\"http://u:p@host:2379\"]", "c.toml: \"host:2379\" is no endpoint"),
         ("endpoints = [\"http://host:2379/path\"]", "is no endpoint"),
