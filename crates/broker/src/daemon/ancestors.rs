@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::yield_now, time::sleep};
+use tokio::time::sleep;
 
 use super::{
     client_record::{Ancestors, HeldFor},
@@ -39,7 +39,7 @@ impl Daemon {
                 if let hash_map::Entry::Vacant(unknown) = known.entry(number) {
                     unknown.insert(ancestors(number).collect());
                     // Files were read, and others are served before the next ones.
-                    yield_now().await;
+                    self.next_turn().passes().await;
                 }
             }
             let mut held = HeldFor::default();

@@ -3,8 +3,7 @@
 
 use std::{
     mem,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
-    task::Waker,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -12,10 +11,7 @@ use super::process::{END, Process};
 
 /// What is done once processes have ended.
 #[derive(Default)]
-pub(super) struct Leaving {
-    state: Mutex<State>,
-    turns: OnceLock<Waker>,
-}
+pub(super) struct Leaving(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -35,7 +31,7 @@ struct Left {
 impl Leaving {
     fn state(&self) -> MutexGuard<'_, State> {
         // A poisoned mutex may be used: nothing panics while it is locked.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does at once what is to be done, from now on too.
@@ -50,7 +46,8 @@ impl Leaving {
         }
     }
 
-    /// Does this once these processes have ended, or some seconds after [`END`] has passed.
+    /// Does this once these processes have ended, or some seconds after [`END`] has passed. Whoever calls this beside
+    /// a turn [has one taken](super::next_turn::NextTurn::wake).
     pub(super) fn when_ended(&self, processes: Vec<Process>, act: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         if state.is_over {
@@ -59,16 +56,6 @@ impl Leaving {
         }
         state.unwatched.extend(processes.iter().cloned());
         state.left.push(Left { processes, until: Instant::now() + END, act: Box::new(act) });
-        drop(state);
-        if let Some(turns) = self.turns.get() {
-            turns.wake_by_ref();
-        }
-    }
-
-    /// Sets what ends the wait for the next turn, for when there is something [new](Self::is_left).
-    pub(super) fn begin(&self, turns: Waker) {
-        // A broker has one set of turns.
-        let _ = self.turns.set(turns);
     }
 
     /// Whether a turn has to be taken: there are processes [to watch](Self::unwatched), or nothing to wait for.

@@ -18,7 +18,7 @@ use navlock_platform::{
 use tokio::{
     runtime::Handle,
     sync::oneshot,
-    task::JoinSet,
+    task::{JoinSet, LocalSet},
     time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
 };
 
@@ -69,14 +69,16 @@ pub async fn serve(listener: AsyncListener, user_agent: UserAgent, options: Opti
         let found = Found::default();
         let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
         let turns = Turns::new(daemon).map(Arc::new)?;
-        turns.take_beside(async {
+        let tasks = LocalSet::new();
+        let in_them = tasks.enter();
+        turns.take_beside(&tasks, async {
             tokio::select! {
                 () = serve_in(&turns, &listener, found, &options) => {}
                 _ = ended => {}
             }
         });
         turns.end();
-        drop(done);
+        drop((in_them, tasks, done));
         Ok(())
     });
     match started {
@@ -149,7 +151,8 @@ pub(super) async fn serve_in(
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.turned_away();
-                    turned_away.spawn_local(turn_away(stream, turns, handshake_timeout, most));
+                    let daemon = Arc::clone(daemon);
+                    turned_away.spawn_local(turn_away(stream, daemon, handshake_timeout, most));
                 }
             }
             Some(_) = turned_away.join_next() => {}
@@ -240,7 +243,7 @@ fn most_clients() -> usize {
 /// Tells a client that there are too many clients. Such a connection can still look at the locks.
 async fn turn_away(
     stream: AsyncStream,
-    turns: Arc<Turns>,
+    daemon: Arc<Daemon>,
     handshake_timeout: Duration,
     most: usize,
 ) {
@@ -249,7 +252,7 @@ async fn turn_away(
         "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
     );
-    let new_connection = NewConnection::new(stream, None, turns).turned_away(why);
+    let new_connection = NewConnection::new(stream, None, daemon).turned_away(why);
     let introduced = timeout(handshake_timeout, new_connection.introduce()).await;
     if let Ok(Ok(Introduced::Looker(looking))) = introduced {
         let _ = timeout(handshake_timeout, looking.serve()).await;
@@ -259,23 +262,25 @@ async fn turn_away(
 async fn connection(stream: AsyncStream, turns: Arc<Turns>, handshake_timeout: Duration) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
-    let end = match introduce(stream, process.clone(), Arc::clone(&turns), handshake_timeout).await
-    {
-        Ok(Introduced::Client(admission, claims)) => {
-            let ended = end_of(process.clone());
-            match admission.settle(claims, ended).await {
-                Ok((session, stream, heard)) => {
-                    let joined = turns.join(session, process, stream, heard);
-                    joined.err().map(|error| End::Stream(error.into()))
+    let end =
+        match introduce(stream, process.clone(), Arc::clone(turns.daemon()), handshake_timeout)
+            .await
+        {
+            Ok(Introduced::Client(admission, claims)) => {
+                let ended = end_of(process.clone());
+                match admission.settle(claims, ended).await {
+                    Ok((session, stream, heard)) => {
+                        let joined = turns.join(session, process, stream, heard);
+                        joined.err().map(|error| End::Stream(error.into()))
+                    }
+                    Err(end) => unless_gone(end),
                 }
-                Err(end) => unless_gone(end),
             }
-        }
-        Ok(Introduced::Looker(looking)) => {
-            Some(looking.serve().await).filter(|end| !end.is_usual())
-        }
-        Err(end) => unless_gone(end),
-    };
+            Ok(Introduced::Looker(looking)) => {
+                Some(looking.serve().await).filter(|end| !end.is_usual())
+            }
+            Err(end) => unless_gone(end),
+        };
     if let Some(end) = end {
         turns.daemon().ends().note(pid, &end);
     }
@@ -285,10 +290,10 @@ async fn connection(stream: AsyncStream, turns: Arc<Turns>, handshake_timeout: D
 async fn introduce(
     stream: AsyncStream,
     process: Option<Process>,
-    turns: Arc<Turns>,
+    daemon: Arc<Daemon>,
     handshake_timeout: Duration,
 ) -> Result<Introduced, End> {
-    let new_connection = NewConnection::new(stream, process.clone(), turns);
+    let new_connection = NewConnection::new(stream, process.clone(), daemon);
     let introduced = tokio::select! {
         biased;
         introduced = timeout(handshake_timeout, new_connection.introduce()) => introduced,

@@ -29,6 +29,7 @@ mod looking;
 mod map;
 mod maps;
 mod new_connection;
+mod next_turn;
 mod options;
 mod orphan;
 mod orphans;
@@ -61,7 +62,7 @@ use std::{error::Error, fs, future::pending, io, mem, sync::Arc, time::Duration}
 
 use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
 use navlock_platform::socket::{AsyncStream, Stream};
-use tokio::time::sleep;
+use tokio::{task::LocalSet, time::sleep};
 
 pub(crate) use self::options::RECOVERY_TIME;
 pub use self::{
@@ -135,7 +136,9 @@ pub fn run(
     let daemon = Arc::new(daemon);
     let turns = Arc::new(Turns::new(Arc::clone(&daemon)).map_err(failed)?);
     let dies_of_panics = DiesOfPanics;
-    let ended = turns.take_beside(async {
+    let tasks = LocalSet::new();
+    let in_them = tasks.enter();
+    let ended = turns.take_beside(&tasks, async {
         let listening = listen_at(place, options, &mut place_guard)?;
         ready();
         // FAST: this comes after `ready`, so that a client that waits for the daemon does not wait
@@ -163,7 +166,7 @@ pub fn run(
     // killed.
     let notes = daemon.leave_behind();
     turns.end();
-    drop(turns);
+    drop((turns, in_them, tasks));
     // This drops the user agent, which then gives up its own leases. If we are killed before that, the next
     // daemon finds the notes.
     drop(daemon);

@@ -6,7 +6,6 @@ use futures_util::{SinkExt, StreamExt};
 use navlock_core::look::LookOptions;
 use navlock_platform::{clock::ahead, socket::AsyncStream};
 use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, Status, ToDaemon, VERSION, negotiate};
-use tokio::task::yield_now;
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -18,7 +17,6 @@ use super::{
     shared_client::lock,
     state::Daemon,
     stealing::Steal,
-    turns::Turns,
 };
 
 /// How many questions may come on one connection before an introduction.
@@ -27,7 +25,6 @@ const QUESTIONS: usize = 64;
 /// A connection that has not introduced itself yet.
 pub(super) struct NewConnection {
     stream: Stream,
-    turns: Arc<Turns>,
     daemon: Arc<Daemon>,
     /// Why the connection is turned away as a client, if it is.
     turned_away: Option<String>,
@@ -47,9 +44,9 @@ pub(super) enum Introduced {
 }
 
 impl NewConnection {
-    pub(super) fn new(stream: AsyncStream, process: Option<Process>, turns: Arc<Turns>) -> Self {
-        let (stream, daemon) = (DaemonCodec::default().framed(stream), Arc::clone(turns.daemon()));
-        Self { stream, turns, daemon, turned_away: None, process }
+    pub(super) fn new(stream: AsyncStream, process: Option<Process>, daemon: Arc<Daemon>) -> Self {
+        let stream = DaemonCodec::default().framed(stream);
+        Self { stream, daemon, turned_away: None, process }
     }
 
     /// Says why this connection cannot become a client. It may ask and look all the same.
@@ -110,15 +107,15 @@ impl NewConnection {
                     FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {
-                    self.turns.catch_up().await;
+                    self.daemon.next_turn().passes().await;
                     let steal = Steal { bucket, name, from, info };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     // The victims are told first.
-                    self.turns.catch_up().await;
+                    self.daemon.next_turn().passes().await;
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } => {
-                    self.turns.catch_up().await;
+                    self.daemon.next_turn().passes().await;
                     // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;
@@ -140,7 +137,7 @@ impl NewConnection {
             self.say(&answer).await?;
             // Questions may come one after the other without a pause. So other tasks get their turn here,
             // and the timeout is checked.
-            yield_now().await;
+            self.daemon.next_turn().passes().await;
         }
         Err(ProtocolError("it asked too many questions and did not introduce itself").into())
     }

@@ -173,16 +173,16 @@ impl Daemon {
                 inheritors.iter().for_each(Process::wait_if_ending);
                 // It ends with the next turn. The file stays until then, because a turn before may try it.
                 let (ends, has_ended) = mpsc::channel::<Infallible>();
-                let orphans = Weak::clone(&daemon);
+                let Some(here) = daemon.upgrade() else { return };
                 let end = move || {
-                    if let Some(daemon) = orphans.upgrade() {
+                    if let Some(daemon) = daemon.upgrade() {
                         daemon.end_orphan(number);
                     }
                     drop(ends);
                 };
-                if let Some(daemon) = daemon.upgrade() {
-                    daemon.leaving().when_ended(Vec::new(), end);
-                }
+                here.leaving().when_ended(Vec::new(), end);
+                here.next_turn().wake();
+                drop(here);
                 let Err(mpsc::RecvError) = has_ended.recv();
             });
         });
@@ -212,6 +212,9 @@ impl Daemon {
     /// Ends an orphan: the processes that had inherited its locks have ended, or the last of the
     /// locks is lost.
     fn end_orphan(&self, number: u64) {
+        if self.is_left() {
+            return;
+        }
         // There may be no such orphan any more, because its client has come back. The mutex of the clients
         // is not locked while the orphan ends, because that wakes others.
         let ended = self.clients().orphans.remove(&number);

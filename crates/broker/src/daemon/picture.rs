@@ -10,7 +10,7 @@
 use std::{mem, sync::Arc, time::Duration};
 
 use navlock_wire::LookEvent;
-use tokio::{task::yield_now, time::Instant};
+use tokio::time::Instant;
 
 use super::{elsewhere::Elsewhere, lookers::Looker, shared_client::lock, state::Daemon};
 use crate::clock;
@@ -61,7 +61,7 @@ impl Daemon {
                 if room == 0 {
                     parts.push(mem::take(&mut part));
                     took += turn.elapsed();
-                    yield_now().await;
+                    self.next_turn().passes().await;
                     (turn, room) = (Instant::now(), slice);
                 }
                 let looks = (looker.options(), began);

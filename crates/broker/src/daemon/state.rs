@@ -22,6 +22,7 @@ use super::{
     log::Log,
     lookers::Lookers,
     maps::Maps,
+    next_turn::NextTurn,
     options::{Limits, Options},
     orphan::Orphan,
     own_leases::OwnLeases,
@@ -66,6 +67,7 @@ pub(super) struct Daemon {
     /// The leases that the daemon has itself, where locks are kept elsewhere.
     own_leases: OwnLeases,
     leaving: Leaving,
+    next_turn: NextTurn,
     /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -113,6 +115,7 @@ impl Daemon {
             log_names: options.log_names,
             own_leases: OwnLeases::default(),
             leaving: Leaving::default(),
+            next_turn: NextTurn::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -174,6 +177,10 @@ impl Daemon {
         &self.leaving
     }
 
+    pub(super) fn next_turn(&self) -> &NextTurn {
+        &self.next_turn
+    }
+
     /// Whether clients can own names.
     pub(super) fn delegates(&self) -> bool {
         self.delegates
@@ -213,6 +220,9 @@ impl Daemon {
         client: &SharedClient,
         leaves_file: bool,
     ) {
+        if self.is_left() {
+            return;
+        }
         let known = self.clients().connected.remove(&number);
         drop(known);
         lock(client).end();

@@ -48,10 +48,14 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_core::host::RequestKind;
-use navlock_platform::{clock::ahead, readiness::Readiness, socket::AsyncStream};
+use navlock_platform::{
+    clock::ahead,
+    readiness::{Found, Readiness},
+    socket::AsyncStream,
+};
 use navlock_wire::{Moment, ToDaemon};
 use slab::Slab;
-use tokio::{sync::oneshot, task::LocalSet};
+use tokio::task::LocalSet;
 
 use self::{
     connection::{Connection, Read},
@@ -78,8 +82,6 @@ pub(super) struct Turns {
     daemon: Arc<Daemon>,
     /// `None` once all sessions have ended.
     state: Mutex<Option<State>>,
-    /// Those who wait for the end of the next turn.
-    late: Mutex<Vec<oneshot::Sender<()>>>,
     /// Ends the wait for the next turn.
     waker: Waker,
 }
@@ -89,9 +91,9 @@ struct State<S: Sockets = Readiness> {
     readiness: S,
     connections: Slab<Connection<S::Socket>>,
     /// The connections that have something, or may have, or have joined.
-    unread: Vec<usize>,
+    unread: Vec<Found>,
     /// Memory that is kept.
-    ready: Vec<usize>,
+    ready: Vec<Found>,
     /// What was read and not acted on.
     frames: Vec<Frame>,
     /// The connections that have ended, and how.
@@ -102,15 +104,21 @@ struct State<S: Sockets = Readiness> {
     now: Moment,
     /// Whether the wait has found one connection alone, and everything that was sent before the first message that is
     /// read there was acted on.
-    ///
-    /// The system keeps a list of what has something new, in the order of writing, and the wait takes all of it at
-    /// once. What was written before that message, and is not in the list, was read before. Only what was written
-    /// between the last look at the list and the reading can stand in the list although it was read. That does no
-    /// harm as long as only one connection was read since: two of those, of which the system finds the one empty
-    /// and the other one not, could have been written to in between in this order.
     has_one: bool,
-    /// How many connections were read since the last look at the list of the system.
-    read_since: usize,
+    /// How often the system has looked for what has something.
+    ///
+    /// The system keeps a list of the connections that were written to since it looked. A look takes the whole
+    /// list, and tells those of it that have something. So if everything in the list has something, and a look
+    /// tells one connection alone, then whatever was written before its first message was found by an earlier
+    /// look. But a connection may be in the list although it has nothing: what was written to it between the look and
+    /// the reading was read with the rest. Then something could be written to another one, and after that to this
+    /// one, while the look goes through the list that it has taken, and it would tell this one alone.
+    looks: u64,
+    /// How many connections may be in the list although they have nothing. Each of them has the number of the last
+    /// look. It has not if a look did not tell it, since such a look has taken it from the list.
+    listed: usize,
+    /// How many connections wait for room. They come to the list when there is room.
+    full: usize,
     /// For reading.
     buffer: Box<[u8]>,
     wanted: Arc<Wanted>,
@@ -131,9 +139,9 @@ impl Turns {
     pub(super) fn new(daemon: Arc<Daemon>) -> io::Result<Self> {
         let readiness = Readiness::new()?;
         let waker = readiness.waker();
-        daemon.leaving().begin(waker.clone());
+        daemon.next_turn().begin(waker.clone());
         let state = State::new(Arc::clone(&daemon), Wanted::new(waker.clone()), readiness);
-        Ok(Self { daemon, state: Mutex::new(Some(state)), late: Mutex::default(), waker })
+        Ok(Self { daemon, state: Mutex::new(Some(state)), waker })
     }
 
     /// The state that all sessions share.
@@ -146,11 +154,9 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes turns on this thread until this future is done, which goes on between them. To be called in a runtime of
-    /// tokio, which another thread runs; tasks of this thread go on between the turns as well.
-    pub(super) fn take_beside<T>(&self, beside: impl Future<Output = T>) -> T {
-        let tasks = LocalSet::new();
-        let _in_it = tasks.enter();
+    /// Takes turns on this thread until this future is done, which goes on between them, as these tasks do. To be
+    /// called in a runtime of tokio, which another thread runs, and [within](LocalSet::enter) the tasks.
+    pub(super) fn take_beside<T>(&self, tasks: &LocalSet, beside: impl Future<Output = T>) -> T {
         let mut beside = pin!(tasks.run_until(beside));
         let is_woken = AtomicBool::new(true);
         let woken = Arc::new(Beside { is_woken, turns: self.waker.clone() });
@@ -166,17 +172,17 @@ impl Turns {
         }
     }
 
-    /// Waits for the next turn and takes it, unless something else is due.
+    /// Waits for the next turn and takes it, unless something else is due and there is nothing to do.
     fn take_one(&self, is_due: impl Fn() -> bool) {
         let mut state = self.state();
         let Some(state) = &mut *state else { return };
-        state.wait(|| is_due() || !self.late().is_empty());
-        let late = mem::take(&mut *self.late());
-        if late.is_empty() && !state.is_left() {
+        state.wait(is_due);
+        let awaiting = self.daemon.next_turn().take();
+        if awaiting.is_empty() && !state.is_left() {
             return;
         }
         state.turn();
-        for done in late {
+        for done in awaiting {
             // Whoever has waited may have gone.
             _ = done.send(());
         }
@@ -210,21 +216,6 @@ impl Turns {
         // A broker that does not serve any more ends its sessions.
         let Some(state) = &mut *state else { return Ok(()) };
         state.join(session, process, stream, heard)
-    }
-
-    /// Returns when all that was sent before this call was acted on and told, for those who ask by other ways than
-    /// a session.
-    pub(super) async fn catch_up(&self) {
-        let (done, is_done) = oneshot::channel();
-        self.late().push(done);
-        self.waker.wake_by_ref();
-        // If no more turns come, the daemon ends, and with it whoever waits here.
-        _ = is_done.await;
-    }
-
-    fn late(&self) -> MutexGuard<'_, Vec<oneshot::Sender<()>>> {
-        // A poisoned mutex may be used: nothing panics while it is locked.
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -260,7 +251,9 @@ impl<S: Sockets> State<S> {
             asking: VecDeque::new(),
             now: clock::now(),
             has_one: false,
-            read_since: 0,
+            looks: 1,
+            listed: 0,
+            full: 0,
             buffer: vec![0; READ_SIZE].into(),
             wanted: Arc::new(wanted),
         }
@@ -277,7 +270,7 @@ impl<S: Sockets> State<S> {
         let key = self.connections.vacant_key();
         let waker = Wanted::waker(&self.wanted, key);
         self.connections.insert(Connection::new(session, process, stream, waker, times));
-        self.unread.push(socket_key(key));
+        self.unread.push(Found::unsure(socket_key(key)));
         self.wanted.want(key);
     }
 
@@ -288,9 +281,38 @@ impl<S: Sockets> State<S> {
             return;
         }
         let Self { readiness, unread, daemon, wanted, .. } = self;
-        let is_due = || is_due() || !wanted.is_empty() || daemon.leaving().is_left();
-        let finds_one = readiness.wait(unread, is_due);
-        self.has_one = finds_one && self.read_since <= 1;
+        let is_due = || {
+            is_due()
+                || !wanted.is_empty()
+                || daemon.leaving().is_left()
+                || daemon.next_turn().is_awaited()
+        };
+        readiness.wait(unread, is_due);
+        let is_one = matches!(self.unread[..], [Found { is_sure: true, has_ended: false, .. }]);
+        self.has_one = is_one && self.listed == 0 && self.full == 0;
+        // A wait that finds nothing may not have looked.
+        if !self.unread.is_empty() {
+            self.looked(0);
+        }
+    }
+
+    /// The system has looked, and has told what is not read from this place on.
+    fn looked(&mut self, from: usize) {
+        let before = self.looks;
+        (self.looks, self.listed) = (before + 1, 0);
+        for told in from..self.unread.len() {
+            let key = self.unread[told].key / 2;
+            // It may have come to the list again while the look went through that.
+            if self.connections.get(key).is_some_and(|connection| connection.listed == before) {
+                self.may_be_listed(key);
+            }
+        }
+    }
+
+    /// This connection may be in the system's list although it has nothing.
+    fn may_be_listed(&mut self, key: usize) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        self.listed += usize::from(mem::replace(&mut connection.listed, self.looks) != self.looks);
     }
 
     /// Whether there is something to do that nothing more has to come for.
@@ -315,39 +337,48 @@ impl<S: Sockets> State<S> {
     /// Reads what was sent before a moment, and perhaps some of what was sent since.
     fn read(&mut self) {
         if self.has_one {
-            self.read_since = 0;
-            self.read_ready(0);
+            self.read_found();
             // More may have been sent before an end, and before what comes in many pieces.
             self.has_one = self.ended.is_empty() && self.unread.is_empty();
         }
         if !self.has_one {
             self.now = clock::now();
+            let told = self.unread.len();
             self.readiness.ask(&mut self.unread);
-            self.read_since = 0;
-            self.read_ready(self.now);
+            self.looked(told);
+            self.read_found();
         }
     }
 
-    /// Reads the connections that have something. What counts as sent before `known` was.
-    fn read_ready(&mut self, known: Moment) {
-        let mut ready = mem::replace(&mut self.unread, mem::take(&mut self.ready));
-        self.read_since += ready.len();
-        for ready in ready.drain(..) {
-            let (key, is_process) = (ready / 2, ready % 2 == 1);
+    /// Reads the connections that have something.
+    fn read_found(&mut self) {
+        let mut found = mem::replace(&mut self.unread, mem::take(&mut self.ready));
+        for Found { key: found, has_ended, is_sure } in found.drain(..) {
+            let (key, is_process) = (found / 2, found % 2 == 1);
             let Some(connection) = self.connections.get_mut(key) else { continue };
             if is_process {
                 connection.die();
             }
-            match connection.read(key, known, &mut self.buffer, &mut self.frames) {
+            if has_ended {
+                connection.read_to_end();
+            }
+            let (before, was_between) = (self.frames.len(), connection.is_between_messages());
+            let read = connection.read(key, self.now, &mut self.buffer, &mut self.frames);
+            let is_exact = was_between && connection.is_between_messages();
+            let awaits_room = connection.awaits_room();
+            if !is_sure || !is_exact || self.frames.len() != before + 1 {
+                self.may_be_listed(key);
+            }
+            match read {
                 Read::All => {}
-                Read::More => self.unread.push(socket_key(key)),
+                Read::More => self.unread.push(Found::unsure(socket_key(key))),
                 Read::End(end) => self.ended.push((key, end)),
             }
-            if connection.awaits_room() {
+            if awaits_room {
                 self.wanted.want(key);
             }
         }
-        self.ready = ready;
+        self.ready = found;
     }
 
     /// Acts on what was read.
@@ -418,9 +449,13 @@ impl<S: Sockets> State<S> {
             let Some(connection) = self.connections.get_mut(key) else { continue };
             match caught(|| connection.serve()) {
                 Ok(()) => {
-                    connection.watch_room(&self.readiness, socket_key(key));
+                    let change = connection.watch_room(&self.readiness, socket_key(key));
                     if connection.session.goes_on_asking() {
                         self.asking.push_back(key);
+                    }
+                    if change != 0 {
+                        self.full = self.full.saturating_add_signed(change);
+                        self.may_be_listed(key);
                     }
                 }
                 Err(end) => self.finish(key, end),
@@ -433,8 +468,9 @@ impl<S: Sockets> State<S> {
     fn finish(&mut self, key: usize, end: End) {
         let Some(connection) = self.connections.try_remove(key) else { return };
         self.frames.retain(|frame| frame.key != key);
-        self.unread.retain(|unread| unread / 2 != key);
+        self.unread.retain(|unread| unread.key / 2 != key);
         self.asking.retain(|asker| *asker != key);
+        self.full -= usize::from(connection.watches_room());
         connection.leave(&self.readiness, socket_key(key), process_key(key));
         let daemon = &self.daemon;
         // A panic was logged.

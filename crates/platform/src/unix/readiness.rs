@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, IoSliceMut},
-    iter::repeat_n,
     os::fd::{AsRawFd, RawFd},
     sync::{
         Arc,
@@ -25,9 +24,8 @@ const WAKER: Token = Token(usize::MAX);
 
 /// A set of connections and processes, each with a key.
 ///
-/// What has something new since the last question is told once: new bytes, room for more bytes if that is
-/// [waited for](Self::await_room), the end of a process. The end of a connection is told by a second time in the same
-/// answer: to read once may find all that was sent before the end, and the next read then finds the end.
+/// What has something new since the last question is told once: new bytes or the end of a connection, room for
+/// more bytes if that is [waited for](Self::await_room), the end of a process.
 #[derive(Debug)]
 pub struct Readiness {
     poll: Poll,
@@ -40,6 +38,24 @@ struct Waking {
     waker: mio::Waker,
     /// Whether somebody [waits](Readiness::wait), and nobody has woken them.
     is_waiting: AtomicBool,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The key of the connection or process.
+    pub key: usize,
+    /// Whether the connection has ended. This is told once.
+    pub has_ended: bool,
+    /// Whether there was something to read, and nothing else to tell, in the moment in which the system looked.
+    pub is_sure: bool,
+}
+
+impl Found {
+    /// A connection or process that may have something.
+    pub fn unsure(key: usize) -> Self {
+        Self { key, has_ended: false, is_sure: false }
+    }
 }
 
 /// A connection that is part of a [`Readiness`]. Reading and writing never waits.
@@ -114,47 +130,38 @@ impl Readiness {
         let _ = self.poll.registry().deregister(&mut SourceFd(&descriptor));
     }
 
-    /// Adds the keys of all that have something. Does not wait.
+    /// Finds all that have something. Does not wait.
     ///
     /// If something was written to one connection after something was written to another one, and was there before
     /// this began, this finds both.
-    pub fn ask(&mut self, keys: &mut Vec<usize>) {
+    pub fn ask(&mut self, found: &mut Vec<Found>) {
         loop {
             // Without a wait nothing but an interruption by a signal fails.
-            if self.poll.poll(&mut self.events, Some(Duration::ZERO)).is_err() {
-                continue;
-            }
-            self.found(keys);
-            if self.events.iter().count() < MOST {
+            if self.look(Some(Duration::ZERO), found).is_ok_and(|count| count < MOST) {
                 return;
             }
         }
     }
 
-    /// Waits until some have something, and adds their keys. Does not wait if `is_due` says that there is
-    /// something else to do; whoever makes that so later [wakes](Self::waker) this.
-    ///
-    /// Returns whether exactly one connection was found, and there was something to read from it in the moment in which
-    /// the system looked.
-    pub fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
+    /// Waits until some have something, and finds them. Does not wait if `is_due` says that there is something else to
+    /// do; whoever makes that so later [wakes](Self::waker) this.
+    pub fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
         self.waker.is_waiting.store(true, SeqCst);
         // A signal may interrupt the wait. Whoever waits looks again.
-        let has_found = !is_due() && self.poll.poll(&mut self.events, None).is_ok();
+        let _ = self.look(is_due().then_some(Duration::ZERO), found);
         self.waker.is_waiting.store(false, SeqCst);
-        if !has_found {
-            return false;
-        }
-        self.found(keys);
-        let mut found = self.events.iter();
-        let is_readable = found.next().is_some_and(|one| one.is_readable() && one.token() != WAKER);
-        cfg!(target_os = "linux") && is_readable && found.next().is_none()
     }
 
-    fn found(&self, keys: &mut Vec<usize>) {
-        for event in self.events.iter().filter(|event| event.token() != WAKER) {
-            let times = if event.is_read_closed() { 2 } else { 1 };
-            keys.extend(repeat_n(event.token().0, times));
-        }
+    /// Returns how much there was, which may be all that one answer has room for.
+    fn look(&mut self, timeout: Option<Duration>, found: &mut Vec<Found>) -> io::Result<usize> {
+        self.poll.poll(&mut self.events, timeout)?;
+        let theirs = self.events.iter().filter(|event| event.token() != WAKER);
+        found.extend(theirs.map(|event| Found {
+            key: event.token().0,
+            has_ended: event.is_read_closed(),
+            is_sure: cfg!(target_os = "linux") && event.is_readable() && !event.is_writable(),
+        }));
+        Ok(self.events.iter().count())
     }
 }
 

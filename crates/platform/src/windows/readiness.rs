@@ -24,6 +24,24 @@ pub struct Readiness {
 
 struct Unparks(Thread);
 
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The key of the connection or process.
+    pub key: usize,
+    /// Whether the connection has ended. This is told once.
+    pub has_ended: bool,
+    /// Whether there was something to read, and nothing else to tell, in the moment in which the system looked.
+    pub is_sure: bool,
+}
+
+impl Found {
+    /// A connection or process that may have something.
+    pub fn unsure(key: usize) -> Self {
+        Self { key, has_ended: false, is_sure: false }
+    }
+}
+
 /// A connection that is part of a [`Readiness`]. Reading and writing never waits.
 #[derive(Debug)]
 pub struct Member(Arc<AsyncStream>);
@@ -96,9 +114,9 @@ impl Readiness {
         self.watched().remove(&key);
     }
 
-    /// Adds the keys of all that have something. Does not wait. Unlike on Unix, what was written to one connection
+    /// Finds all that have something. Does not wait. Unlike on Unix, what was written to one connection
     /// may be found before what was written to another one earlier.
-    pub fn ask(&mut self, keys: &mut Vec<usize>) {
+    pub fn ask(&mut self, all: &mut Vec<Found>) {
         let mut watched = self.watched();
         let ready = watched.iter().filter(|(_, one)| one.is_ready());
         let found: Vec<_> = ready.map(|(key, _)| *key).collect();
@@ -108,25 +126,22 @@ impl Readiness {
                 watched.remove(key);
             }
         }
-        keys.extend(found);
+        all.extend(found.into_iter().map(Found::unsure));
     }
 
-    /// Waits until some have something, and adds their keys. Does not wait if `is_due` says that there is
-    /// something else to do; whoever makes that so later [wakes](Self::waker) this. Returns `false`.
-    pub fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
-        if !is_due() {
-            let mut context = Context::from_waker(&self.waker);
-            let watched = self.watched();
-            // All of them wake this thread from here on.
-            let is_ready =
-                watched.values().fold(false, |is_ready, one| one.wakes(&mut context) || is_ready);
-            drop(watched);
-            if !is_ready {
-                thread::park();
-            }
-            self.ask(keys);
+    /// Waits until some have something, and finds them. Does not wait if `is_due` says that there is something else to
+    /// do; whoever makes that so later [wakes](Self::waker) this.
+    pub fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
+        let mut context = Context::from_waker(&self.waker);
+        let watched = self.watched();
+        // All of them wake this thread from here on.
+        let is_ready =
+            watched.values().fold(false, |is_ready, one| one.wakes(&mut context) || is_ready);
+        drop(watched);
+        if !is_due() && !is_ready {
+            thread::park();
         }
-        false
+        self.ask(found);
     }
 }
 

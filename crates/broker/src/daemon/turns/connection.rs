@@ -47,6 +47,10 @@ pub(super) struct Connection<S> {
     /// Whether that is being told.
     watches_room: bool,
     has_died: bool,
+    /// Whether the end of the connection is known, and is still to be read.
+    has_end: bool,
+    /// The number of the look after which it may be in the system's list although it has nothing.
+    pub(super) listed: u64,
 }
 
 impl<S: Socket> Connection<S> {
@@ -57,15 +61,38 @@ impl<S: Socket> Connection<S> {
         waker: Waker,
         times: Times,
     ) -> Self {
-        let (awaits_room, watches_room, has_died) = (false, false, false);
-        Self { session, process, stream, heard, waker, times, awaits_room, watches_room, has_died }
+        let [awaits_room, watches_room, has_died, has_end] = [false; 4];
+        Self {
+            session,
+            process,
+            stream,
+            heard,
+            waker,
+            times,
+            awaits_room,
+            watches_room,
+            has_died,
+            has_end,
+            listed: 0,
+        }
     }
 
     /// Notes that the client's process has ended. A child of that process may keep the connection open for
     /// longer, which gives the child no locks. Only what was sent before is read.
     pub(super) fn die(&mut self) {
         self.has_died = true;
+        self.read_to_end();
         self.fall_silent();
+    }
+
+    /// Notes that the end of the connection is known, which is not told again: all is read up to it.
+    pub(super) fn read_to_end(&mut self) {
+        self.has_end = true;
+    }
+
+    /// Whether no message was read in part.
+    pub(super) fn is_between_messages(&self) -> bool {
+        self.heard.is_empty()
     }
 
     fn fall_silent(&mut self) {
@@ -110,8 +137,7 @@ impl<S: Socket> Connection<S> {
                 Ok((read, is_all)) => {
                     self.heard.extend_from_slice(&buffer[..read]);
                     left = left.saturating_sub(read);
-                    // The end of a client that has died has to be found in this turn.
-                    if is_all && !self.has_died {
+                    if is_all && !self.has_end {
                         return Read::All;
                     }
                 }
@@ -155,11 +181,19 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    /// Has room told as long as something waits for it.
-    pub(super) fn watch_room(&mut self, sockets: &impl Sockets<Socket = S>, key: usize) {
-        if mem::replace(&mut self.watches_room, self.awaits_room) != self.awaits_room {
+    /// Has room told as long as something waits for it. Returns by how many more connections wait for room than
+    /// before.
+    pub(super) fn watch_room(&mut self, sockets: &impl Sockets<Socket = S>, key: usize) -> isize {
+        let before = mem::replace(&mut self.watches_room, self.awaits_room);
+        if before != self.awaits_room {
             sockets.await_room(&self.stream, key, self.awaits_room);
         }
+        isize::from(self.awaits_room) - isize::from(before)
+    }
+
+    /// Whether it has room told.
+    pub(super) fn watches_room(&self) -> bool {
+        self.watches_room
     }
 
     /// Lets the socket and the process go.

@@ -88,6 +88,7 @@ mod tests {
     use navlock_core::{ClientId, Mode, host::RequestKind};
     use navlock_delegation::{OwnerMap, Released};
     use navlock_engine::RequestId;
+    use navlock_platform::readiness::Found;
     use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon};
     use tokio_util::codec::{Decoder, Encoder};
 
@@ -132,12 +133,10 @@ mod tests {
     impl Sockets for Two {
         type Socket = Wire;
 
-        fn wait(&mut self, _: &mut Vec<usize>, _: impl FnOnce() -> bool) -> bool {
-            false
-        }
+        fn wait(&mut self, _: &mut Vec<Found>, _: impl FnOnce() -> bool) {}
 
-        fn ask(&mut self, keys: &mut Vec<usize>) {
-            keys.append(&mut self.0.borrow_mut().ready);
+        fn ask(&mut self, found: &mut Vec<Found>) {
+            found.extend(self.0.borrow_mut().ready.drain(..).map(Found::unsure));
         }
 
         fn await_room(&self, _: &Wire, _: usize, _: bool) {}

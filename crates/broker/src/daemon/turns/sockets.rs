@@ -2,15 +2,15 @@
 
 use std::io;
 
-use navlock_platform::readiness::{Member, Readiness};
+use navlock_platform::readiness::{Found, Member, Readiness};
 
 use super::super::process::Process;
 
 /// Many sockets. See [`Readiness`].
 pub(super) trait Sockets {
     type Socket: Socket;
-    fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool;
-    fn ask(&mut self, keys: &mut Vec<usize>);
+    fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool);
+    fn ask(&mut self, found: &mut Vec<Found>);
     fn await_room(&self, socket: &Self::Socket, key: usize, awaits: bool);
     fn leave(&self, socket: &Self::Socket, key: usize);
     /// Has the end of a process told.
@@ -28,12 +28,12 @@ pub(super) trait Socket {
 impl Sockets for Readiness {
     type Socket = Member;
 
-    fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
-        self.wait(keys, is_due)
+    fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
+        self.wait(found, is_due);
     }
 
-    fn ask(&mut self, keys: &mut Vec<usize>) {
-        self.ask(keys);
+    fn ask(&mut self, found: &mut Vec<Found>) {
+        self.ask(found);
     }
 
     fn await_room(&self, socket: &Member, key: usize, awaits: bool) {

@@ -1,6 +1,8 @@
 //! The sockets of a history, as the broker sees them.
 
-use std::{cell::RefMut, io, iter::repeat_n, mem};
+use std::{cell::RefMut, io, mem};
+
+use navlock_platform::readiness::Found;
 
 use super::{
     super::{
@@ -26,58 +28,14 @@ impl SimulatedSocket {
 impl Sockets for World {
     type Socket = SimulatedSocket;
 
-    fn wait(&mut self, keys: &mut Vec<usize>, is_due: impl FnOnce() -> bool) -> bool {
-        let world = &mut *self.get();
-        if is_due() || world.is_killed {
-            return false;
+    fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
+        if !is_due() {
+            self.look(found);
         }
-        world.pass();
-        let joined = world.clients.iter_mut().enumerate().filter(|(_, of)| of.session.is_some());
-        let listed = joined.filter_map(|(number, of)| {
-            let (news, end) = (mem::take(&mut of.has_news), mem::take(&mut of.process_has_ended));
-            (news || end).then_some((number, end))
-        });
-        let mut listed: Vec<_> = listed.collect();
-        let mut is_readable = false;
-        // The system looks at one after the other, and leaves out what was read since it came to the list.
-        while !listed.is_empty() {
-            let (number, end) = listed.swap_remove(world.random.below(listed.len()));
-            let of = &world.clients[number];
-            let Some(key) = of.session else { continue };
-            keys.extend(end.then_some(process_key(key)));
-            let has_bytes = !of.sent_and_unread.is_empty();
-            is_readable |= has_bytes;
-            let has_room = of.awaits_room && of.unread.len() < of.plan.room;
-            if has_bytes || of.has_ended || has_room {
-                keys.extend(repeat_n(socket_key(key), if of.has_ended { 2 } else { 1 }));
-            }
-            // The broker is kept from its CPU now and then.
-            if world.random.one_in(2) {
-                world.meanwhile += world.random.below(8);
-                world.go_on();
-            }
-        }
-        is_readable && keys.len() == 1
     }
 
-    fn ask(&mut self, keys: &mut Vec<usize>) {
-        let world = &mut *self.get();
-        world.pass();
-        let mut ready = Vec::new();
-        for client in world.clients.iter_mut().filter(|_| !world.is_killed) {
-            let Some(key) = client.session else { continue };
-            if mem::take(&mut client.has_news) {
-                let times = 1;
-                ready.extend(repeat_n(socket_key(key), times));
-            }
-            if mem::take(&mut client.process_has_ended) {
-                ready.push(process_key(key));
-            }
-        }
-        while !ready.is_empty() {
-            let next = world.random.below(ready.len());
-            keys.push(ready.swap_remove(next));
-        }
+    fn ask(&mut self, found: &mut Vec<Found>) {
+        self.look(found);
     }
 
     fn await_room(&self, socket: &SimulatedSocket, _: usize, awaits: bool) {
@@ -99,6 +57,45 @@ impl Sockets for World {
     fn await_end(&self, _: &Process, _: usize) {}
 
     fn leave_process(&self, _: &Process, _: usize) {}
+}
+
+impl World {
+    /// The system takes the list of those that have something new, and looks at one after the other. It leaves out what
+    /// was read since it came to the list.
+    fn look(&self, found: &mut Vec<Found>) {
+        let world = &mut *self.get();
+        world.pass();
+        if world.is_killed {
+            return;
+        }
+        let joined = world.clients.iter_mut().enumerate().filter(|(_, of)| of.session.is_some());
+        let listed = joined.filter_map(|(number, of)| {
+            let (news, end) = (mem::take(&mut of.has_news), mem::take(&mut of.process_has_ended));
+            (news || end).then_some((number, end))
+        });
+        let mut listed: Vec<_> = listed.collect();
+        while !listed.is_empty() {
+            // The broker is kept from its CPU now and then.
+            if world.random.one_in(4) {
+                world.meanwhile += world.random.below(8);
+                world.go_on();
+            }
+            let (number, end) = listed.swap_remove(world.random.below(listed.len()));
+            let of = &world.clients[number];
+            let Some(key) = of.session else { continue };
+            found.extend(end.then_some(Found::unsure(process_key(key))));
+            let has_room = of.awaits_room && of.unread.len() < of.plan.room;
+            let has_bytes = !of.sent_and_unread.is_empty();
+            if has_bytes || of.has_ended || has_room {
+                let (key, has_ended) = (socket_key(key), of.has_ended);
+                found.push(Found { key, has_ended, is_sure: has_bytes && !has_room });
+            }
+        }
+        if world.random.one_in(4) {
+            world.meanwhile += world.random.below(8);
+            world.go_on();
+        }
+    }
 }
 
 impl SimulatedSocket {
