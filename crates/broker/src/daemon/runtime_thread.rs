@@ -7,7 +7,7 @@ use tokio::{
     sync::oneshot,
 };
 
-/// A thread that runs a runtime. It ends when this value is dropped.
+/// A thread that runs a runtime. It begins to end when this value is dropped.
 pub(super) struct RuntimeThread {
     runtime: Handle,
     _end: oneshot::Sender<Infallible>,

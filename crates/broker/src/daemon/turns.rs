@@ -14,7 +14,7 @@
 //!    which see all of that. Later messages are left for the next turn.
 //! 4. [Answer](State::answer): tell the clients what that has led to.
 //!
-//! Mostly one client alone says something. Then the second question to the system is spared: if the wait has found
+//! Mostly one client alone says something. Then the question to the system is spared: if the wait has found
 //! [one connection alone](State::has_one), everything that was sent before its first message was read before, and
 //! that message is acted on.
 //!

@@ -14,6 +14,7 @@ use tokio::{
     sync::Semaphore,
     time::sleep,
 };
+use tokio_io_timeout::TimeoutStream;
 
 /// At most this many connections are served at a time; others wait in the listener's queue. A page
 /// has one all the time, and now and then a few more.
@@ -22,6 +23,9 @@ const MOST: usize = 128;
 /// How long a connection may take to send a request, and how long it is kept after an answer. A request without
 /// the token ends its connection, so a program that only connects keeps nobody out for long.
 const SILENT: Duration = Duration::from_secs(3);
+
+/// For how long a client may read nothing of what is written.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// For how long no connection is accepted after there was no room for one, or the client that connected has gone.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -42,7 +46,9 @@ where
             continue;
         };
         let service = TowerToHyperService::new(router.clone());
-        let served = http.serve_connection(TokioIo::new(connection), service);
+        let mut connection = TimeoutStream::new(connection);
+        connection.set_write_timeout(Some(STALLED));
+        let served = http.serve_connection(TokioIo::new(Box::pin(connection)), service);
         tokio::spawn(async move {
             // An error means that the client has gone, or was silent.
             let _ = served.await;

@@ -91,6 +91,10 @@ fn a_request_that_does_not_wait_leaves_a_name_that_is_held_with_its_owner() {
     for by in [&b, &other, &b] {
         assert!(soon(by.lock("db").if_available()).unwrap().is_none());
         assert!(soon(by.lock("db").shared().if_available()).unwrap().is_none());
+        // Whoever was refused asks who holds it.
+        let position = soon(by.position("db".try_into().unwrap())).unwrap();
+        assert_eq!((position.holders, position.ahead), (1, None));
+        assert_eq!(position.holder.unwrap().lock.client_id, a.client_id());
     }
     assert!(!guard.is_lost());
     drop(guard);
