@@ -58,7 +58,7 @@ mod timed_work;
 mod tokens;
 mod turns;
 
-use std::{error::Error, fs, future::pending, io, mem, sync::Arc, time::Duration};
+use std::{error::Error, fs, future::pending, io, sync::Arc, time::Duration};
 
 use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
 use navlock_platform::socket::{AsyncStream, Stream};
@@ -115,7 +115,7 @@ pub fn run(
 ) -> Result<(), DaemonError> {
     place.prepare()?;
     let failed = io_error(place);
-    let runtime = RuntimeThread::start("navlock-io", || ()).map_err(failed)?;
+    let runtime = RuntimeThread::start("navlock-io", || DiesOfPanics).map_err(failed)?;
     let _in_it = runtime.handle().enter();
     let mut place_guard = PlaceGuard::take(place, options.state.as_deref())?;
     let files = ClientFiles::of(place);
@@ -135,9 +135,9 @@ pub fn run(
     let daemon = Daemon::new(user_agent, options, Some(files), &found, Some(delegations));
     let daemon = Arc::new(daemon);
     let turns = Arc::new(Turns::new(Arc::clone(&daemon)).map_err(failed)?);
-    let dies_of_panics = DiesOfPanics;
     let tasks = LocalSet::new();
     let in_them = tasks.enter();
+    let dies_of_panics = DiesOfPanics;
     let ended = turns.take_beside(&tasks, async {
         let listening = listen_at(place, options, &mut place_guard)?;
         ready();
@@ -155,7 +155,7 @@ pub fn run(
         }
         Ok(has_place)
     });
-    mem::forget(dies_of_panics);
+    drop(dies_of_panics);
     // No file comes into a place that is another broker's, or is being removed. There the promise for
     // brokers that are killed holds.
     if !matches!(ended, Ok(false)) {
@@ -183,7 +183,9 @@ struct DiesOfPanics;
 
 impl Drop for DiesOfPanics {
     fn drop(&mut self) {
-        std::process::abort();
+        if std::thread::panicking() {
+            std::process::abort();
+        }
     }
 }
 

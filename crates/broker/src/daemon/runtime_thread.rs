@@ -14,17 +14,20 @@ pub(super) struct RuntimeThread {
 }
 
 impl RuntimeThread {
-    /// Starts a thread of this name, which first does `begin`.
+    /// Starts a thread of this name, which first does `begin`, and keeps what that returns until its end.
     ///
     /// # Errors
     ///
     /// If no thread can be had, or there are no descriptors left.
-    pub(super) fn start(name: &str, begin: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+    pub(super) fn start<T>(
+        name: &str,
+        begin: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            begin();
+            let _kept = begin();
             // Returns when the sender is dropped; nothing is ever sent.
             _ = runtime.block_on(ended);
         })?;

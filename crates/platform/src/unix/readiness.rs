@@ -134,34 +134,41 @@ impl Readiness {
     ///
     /// If something was written to one connection after something was written to another one, and was there before
     /// this began, this finds both.
+    ///
+    /// # Panics
+    ///
+    /// If the system tells nothing any more.
     pub fn ask(&mut self, found: &mut Vec<Found>) {
-        loop {
-            // Without a wait nothing but an interruption by a signal fails.
-            if self.look(Some(Duration::ZERO), found).is_ok_and(|count| count < MOST) {
-                return;
-            }
-        }
+        while self.look(Some(Duration::ZERO), found).is_none_or(|count| count >= MOST) {}
     }
 
     /// Waits until some have something, and finds them. Does not wait if `is_due` says that there is something else to
     /// do; whoever makes that so later [wakes](Self::waker) this.
+    ///
+    /// # Panics
+    ///
+    /// If the system tells nothing any more.
     pub fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
         self.waker.is_waiting.store(true, SeqCst);
-        // A signal may interrupt the wait. Whoever waits looks again.
+        // Whoever waits looks again.
         let _ = self.look(is_due().then_some(Duration::ZERO), found);
         self.waker.is_waiting.store(false, SeqCst);
     }
 
-    /// Returns how much there was, which may be all that one answer has room for.
-    fn look(&mut self, timeout: Option<Duration>, found: &mut Vec<Found>) -> io::Result<usize> {
-        self.poll.poll(&mut self.events, timeout)?;
+    /// Returns how much there was, which may be all that one answer has room for; `None` if a signal has interrupted
+    /// this.
+    fn look(&mut self, timeout: Option<Duration>, found: &mut Vec<Found>) -> Option<usize> {
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return None,
+            told => told.expect("the system tells which connections have something"),
+        }
         let theirs = self.events.iter().filter(|event| event.token() != WAKER);
         found.extend(theirs.map(|event| Found {
             key: event.token().0,
             has_ended: event.is_read_closed(),
             is_sure: cfg!(target_os = "linux") && event.is_readable() && !event.is_writable(),
         }));
-        Ok(self.events.iter().count())
+        Some(self.events.iter().count())
     }
 }
 
