@@ -360,7 +360,7 @@ impl<S: Sockets> State<S> {
                 connection.die();
             }
             if has_ended {
-                connection.read_to_end();
+                connection.has_ended();
             }
             let (before, was_between) = (self.frames.len(), connection.is_between_messages());
             let read = connection.read(key, self.now, &mut self.buffer, &mut self.frames);

@@ -34,6 +34,16 @@ pub(super) enum Read {
     End(End),
 }
 
+/// What is known of the end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    Nothing,
+    /// It has ended, which is not told again: all is read up to the end.
+    HasEnded,
+    /// The client's process has ended as well.
+    HasDied,
+}
+
 /// A session with its socket.
 pub(super) struct Connection<S> {
     pub(super) session: Session,
@@ -46,9 +56,7 @@ pub(super) struct Connection<S> {
     awaits_room: bool,
     /// Whether that is being told.
     watches_room: bool,
-    has_died: bool,
-    /// Whether the end of the connection is known, and is still to be read.
-    has_end: bool,
+    known: Known,
     /// The number of the look after which it may be in the system's list although it has nothing.
     pub(super) listed: u64,
 }
@@ -61,7 +69,7 @@ impl<S: Socket> Connection<S> {
         waker: Waker,
         times: Times,
     ) -> Self {
-        let [awaits_room, watches_room, has_died, has_end] = [false; 4];
+        let (awaits_room, watches_room, known, listed) = (false, false, Known::Nothing, 0);
         Self {
             session,
             process,
@@ -71,23 +79,23 @@ impl<S: Socket> Connection<S> {
             times,
             awaits_room,
             watches_room,
-            has_died,
-            has_end,
-            listed: 0,
+            known,
+            listed,
         }
     }
 
     /// Notes that the client's process has ended. A child of that process may keep the connection open for
     /// longer, which gives the child no locks. Only what was sent before is read.
     pub(super) fn die(&mut self) {
-        self.has_died = true;
-        self.read_to_end();
+        self.known = Known::HasDied;
         self.fall_silent();
     }
 
-    /// Notes that the end of the connection is known, which is not told again: all is read up to it.
-    pub(super) fn read_to_end(&mut self) {
-        self.has_end = true;
+    /// Notes that the connection has ended.
+    pub(super) fn has_ended(&mut self) {
+        if self.known == Known::Nothing {
+            self.known = Known::HasEnded;
+        }
     }
 
     /// Whether no message was read in part.
@@ -121,7 +129,7 @@ impl<S: Socket> Connection<S> {
         };
         self.times.date(&mut frames[first..], turn, clock::now);
         match heard {
-            Read::End(End::Gone) if !self.heard.is_empty() && !self.has_died => {
+            Read::End(End::Gone) if !self.heard.is_empty() && self.known != Known::HasDied => {
                 Read::End(CodecError::Truncated.into())
             }
             heard => heard,
@@ -137,7 +145,7 @@ impl<S: Socket> Connection<S> {
                 Ok((read, is_all)) => {
                     self.heard.extend_from_slice(&buffer[..read]);
                     left = left.saturating_sub(read);
-                    if is_all && !self.has_end {
+                    if is_all && self.known == Known::Nothing {
                         return Read::All;
                     }
                 }
@@ -206,7 +214,7 @@ impl<S: Socket> Connection<S> {
 
     /// Ends the session.
     pub(super) fn end(self, daemon: &Arc<Daemon>, end: End) {
-        let Self { session, process, stream, has_died, .. } = self;
+        let Self { session, process, stream, known, .. } = self;
         let pid = process.as_ref().map(Process::number);
         let connected = session.into_connected();
         let ending = process.filter(|process| connected.holds() && process.is_ending());
@@ -219,7 +227,7 @@ impl<S: Socket> Connection<S> {
         drop(stream);
         let end = match end {
             // The stream may end in the middle of a message if the client was killed.
-            End::Gone | End::Stream(_) if has_died => End::Died,
+            End::Gone | End::Stream(_) if known == Known::HasDied => End::Died,
             end => end,
         };
         daemon.ends().note(pid, &end);

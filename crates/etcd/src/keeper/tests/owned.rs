@@ -2,6 +2,7 @@
 
 use super::views::watched;
 use super::*;
+use crate::query::Asks;
 
 #[test]
 fn a_name_that_is_ones_own_is_listed_now_and_then_though_nobody_of_its_waits() {
@@ -184,7 +185,7 @@ fn a_query_is_of_the_last_revision_that_was_heard_of_before_what_only_its_owner_
     machine.take_own(agent);
     machine.calls();
     let (answer, mut answered) = oneshot::channel();
-    let (bucket, name, most, asks) = (0, None, 10, true);
+    let (bucket, name, most, asks) = (0, None, 10, Asks::Owners);
     machine.keeper.handle_message(Message::Query { bucket, name, most, asks, answer });
     let mut listed_at = |revision| {
         let lists = |call| match call {
@@ -227,7 +228,7 @@ fn a_looker_is_answered_although_a_name_was_lost_with_a_lease_that_others_still_
         bucket: 0,
         name: None,
         most: 10,
-        asks: true,
+        asks: Asks::Owners,
         answer,
     });
     list(&mut machine);
