@@ -91,8 +91,9 @@ impl World {
                 found.push(Found { key, has_ended, is_sure: has_bytes && !has_room });
             }
         }
-        if world.random.one_in(4) {
-            world.meanwhile += world.random.below(8);
+        // So it is before it reads.
+        if world.random.one_in(2) {
+            world.meanwhile += world.random.below(12);
             world.go_on();
         }
     }
