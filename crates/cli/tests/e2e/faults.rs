@@ -4,18 +4,21 @@ use std::{fs, path::PathBuf, process::Command};
 
 use crate::sandbox::{Output, Sandbox, eventually, finish, write};
 
-/// A library: while this file exists, waiting for events fails as on an invalid descriptor, and the broker's
-/// runtime panics.
+/// A library: while this file exists, waiting for events fails as on an invalid descriptor, and the thread of the broker
+/// that waits panics: the one that takes the turns, or with a second variable the others.
 const BREAK: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
     const char *file = getenv(\"NAVLOCK_TEST_BREAK\");
-    if (file != NULL && access(file, F_OK) == 0) {
+    int is_first = syscall(SYS_gettid) == getpid();
+    int is_it = is_first == (getenv(\"NAVLOCK_TEST_BREAK_OTHERS\") == NULL);
+    if (file != NULL && is_it && access(file, F_OK) == 0) {
         errno = EBADF;
         return -1;
     }
@@ -38,7 +41,7 @@ struct Told {
 fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     let sandbox = Sandbox::new();
     prepare(&sandbox);
-    start_breakable(&sandbox, log);
+    start_breakable(&sandbox, log, false);
     write(&sandbox.path("break"), "");
     // The broker sees that a client has come, and cannot wait for what the client says.
     let _ = finish(sandbox.start(&["daemon", "status"]));
@@ -49,8 +52,8 @@ fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     Told { doctor, logs, beside: sandbox.path("sock.faults.log"), sandbox }
 }
 
-/// Starts a broker that panics once there is a file "break".
-fn start_breakable(sandbox: &Sandbox, log: &str) {
+/// Starts a broker that panics once there is a file "break", in the thread that takes the turns or in others.
+fn start_breakable(sandbox: &Sandbox, log: &str, in_others: bool) {
     let (source, library) = (sandbox.path("break.c"), sandbox.path("break.so"));
     write(&source, BREAK);
     let compiler = Command::new("cc")
@@ -62,13 +65,18 @@ fn start_breakable(sandbox: &Sandbox, log: &str) {
     let mut start = sandbox.navlock(&["daemon", "start"]);
     start.env("LD_PRELOAD", &library).env("NAVLOCK_TEST_BREAK", sandbox.path("break"));
     start.env("NAVLOCK_LOG", log).env("RUST_BACKTRACE", "0");
+    start.envs(in_others.then_some(("NAVLOCK_TEST_BREAK_OTHERS", "1")));
     assert!(start.status().unwrap().success());
 }
 
 #[test]
 fn a_panic_of_a_broker_costs_no_client_its_lock() {
+    [false, true].into_iter().for_each(a_panic_costs_no_client_its_lock);
+}
+
+fn a_panic_costs_no_client_its_lock(in_others: bool) {
     let sandbox = Sandbox::new();
-    start_breakable(&sandbox, "off");
+    start_breakable(&sandbox, "off", in_others);
     let mut holder = sandbox.hold(&["db"]);
     let broken = sandbox.broker();
     write(&sandbox.path("break"), "");
@@ -84,7 +92,7 @@ fn a_panic_of_a_broker_costs_no_client_its_lock() {
 }
 
 /// The message of the panic.
-const SAID: &str = "unexpected error when polling the I/O driver";
+const SAID: &str = "the system tells which connections have something";
 
 impl Told {
     fn logged(&self) -> String {
