@@ -26,8 +26,10 @@
 //!   leaves word for the next one. So no two things happen to the locks at the same time.
 //! - Whoever loses a lock is told before whoever has taken it.
 
+mod beside;
 mod connection;
 mod questions;
+mod reading;
 #[cfg(test)]
 mod simulation;
 mod sockets;
@@ -39,11 +41,8 @@ use std::{
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-    task::{Context, Poll, Wake, Waker},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::BytesMut;
@@ -58,7 +57,8 @@ use slab::Slab;
 use tokio::task::LocalSet;
 
 use self::{
-    connection::{Connection, Read},
+    beside::Beside,
+    connection::Connection,
     sockets::{Sockets, left_key, process_key, socket_key},
     times::{Frame, Times},
     wanted::Wanted,
@@ -124,12 +124,6 @@ struct State<S: Sockets = Readiness> {
     wanted: Arc<Wanted>,
 }
 
-/// Wakes what goes on between two turns.
-struct Beside {
-    is_woken: AtomicBool,
-    turns: Waker,
-}
-
 impl Turns {
     /// To be made on the thread that takes the turns.
     ///
@@ -158,17 +152,16 @@ impl Turns {
     /// called in a runtime of tokio, which another thread runs, and [within](LocalSet::enter) the tasks.
     pub(super) fn take_beside<T>(&self, tasks: &LocalSet, beside: impl Future<Output = T>) -> T {
         let mut beside = pin!(tasks.run_until(beside));
-        let is_woken = AtomicBool::new(true);
-        let woken = Arc::new(Beside { is_woken, turns: self.waker.clone() });
+        let woken = Beside::woken(self.waker.clone());
         let waker = Arc::clone(&woken).into();
         let mut context = Context::from_waker(&waker);
         loop {
-            if woken.is_woken.swap(false, SeqCst) {
+            if woken.take() {
                 if let Poll::Ready(done) = beside.as_mut().poll(&mut context) {
                     return done;
                 }
             }
-            self.take_one(|| woken.is_woken.load(SeqCst));
+            self.take_one(|| woken.is_woken());
         }
     }
 
@@ -274,47 +267,6 @@ impl<S: Sockets> State<S> {
         self.wanted.want(key);
     }
 
-    /// Waits until there is something to do, or `is_due` says that there is something else. Whoever makes that so later
-    /// ends the wait.
-    fn wait(&mut self, is_due: impl Fn() -> bool) {
-        if self.is_left() {
-            return;
-        }
-        let Self { readiness, unread, daemon, wanted, .. } = self;
-        let is_due = || {
-            is_due()
-                || !wanted.is_empty()
-                || daemon.leaving().is_left()
-                || daemon.next_turn().is_awaited()
-        };
-        readiness.wait(unread, is_due);
-        let is_one = matches!(self.unread[..], [Found { is_sure: true, has_ended: false, .. }]);
-        self.has_one = is_one && self.listed == 0 && self.full == 0;
-        // A wait that finds nothing may not have looked.
-        if !self.unread.is_empty() {
-            self.looked(0);
-        }
-    }
-
-    /// The system has looked, and has told what is not read from this place on.
-    fn looked(&mut self, from: usize) {
-        let before = self.looks;
-        (self.looks, self.listed) = (before + 1, 0);
-        for told in from..self.unread.len() {
-            let key = self.unread[told].key / 2;
-            // It may have come to the list again while the look went through that.
-            if self.connections.get(key).is_some_and(|connection| connection.listed == before) {
-                self.may_be_listed(key);
-            }
-        }
-    }
-
-    /// This connection may be in the system's list although it has nothing.
-    fn may_be_listed(&mut self, key: usize) {
-        let Some(connection) = self.connections.get_mut(key) else { return };
-        self.listed += usize::from(mem::replace(&mut connection.listed, self.looks) != self.looks);
-    }
-
     /// Whether there is something to do that nothing more has to come for.
     fn is_left(&self) -> bool {
         !self.frames.is_empty()
@@ -332,53 +284,6 @@ impl<S: Sockets> State<S> {
         for process in self.daemon.leaving().unwatched() {
             self.readiness.await_end(&process, left_key(&process));
         }
-    }
-
-    /// Reads what was sent before a moment, and perhaps some of what was sent since.
-    fn read(&mut self) {
-        if self.has_one {
-            self.read_found();
-            // More may have been sent before an end, and before what comes in many pieces.
-            self.has_one = self.ended.is_empty() && self.unread.is_empty();
-        }
-        if !self.has_one {
-            self.now = clock::now();
-            let told = self.unread.len();
-            self.readiness.ask(&mut self.unread);
-            self.looked(told);
-            self.read_found();
-        }
-    }
-
-    /// Reads the connections that have something.
-    fn read_found(&mut self) {
-        let mut found = mem::replace(&mut self.unread, mem::take(&mut self.ready));
-        for Found { key: found, has_ended, is_sure } in found.drain(..) {
-            let (key, is_process) = (found / 2, found % 2 == 1);
-            let Some(connection) = self.connections.get_mut(key) else { continue };
-            if is_process {
-                connection.die();
-            }
-            if has_ended {
-                connection.has_ended();
-            }
-            let (before, was_between) = (self.frames.len(), connection.is_between_messages());
-            let read = connection.read(key, self.now, &mut self.buffer, &mut self.frames);
-            let is_exact = was_between && connection.is_between_messages();
-            let awaits_room = connection.awaits_room();
-            if !is_sure || !is_exact || self.frames.len() != before + 1 {
-                self.may_be_listed(key);
-            }
-            match read {
-                Read::All => {}
-                Read::More => self.unread.push(Found::unsure(socket_key(key))),
-                Read::End(end) => self.ended.push((key, end)),
-            }
-            if awaits_room {
-                self.wanted.want(key);
-            }
-        }
-        self.ready = found;
     }
 
     /// Acts on what was read.
@@ -478,13 +383,6 @@ impl<S: Sockets> State<S> {
             connection.end(daemon, end);
             Ok(())
         });
-    }
-}
-
-impl Wake for Beside {
-    fn wake(self: Arc<Self>) {
-        self.is_woken.store(true, SeqCst);
-        self.turns.wake_by_ref();
     }
 }
 
