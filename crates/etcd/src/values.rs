@@ -92,8 +92,11 @@ impl Value {
     /// `None` if navlock has not written these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut value: Self = postcard::from_bytes(bytes.strip_prefix(&[VERSION])?).ok()?;
+        // A list keeps many values, and no room for what was in them besides.
         value.info.meta.truncate(MOST_META);
+        value.info.meta.shrink_to_fit();
         value.said.inside.truncate(MOST_INSIDE);
+        value.said.inside.shrink_to_fit();
         Some(value)
     }
 
@@ -229,6 +232,27 @@ mod tests {
     fn value(info: AgentInfo, said: RequestNotes) -> Value {
         let client_id = ClientId::random();
         Value { client_id, since: 0, asked: 0, place: 0, mark: 0, info, said, name: None }
+    }
+
+    #[test]
+    fn the_bytes_of_a_value_stay_as_they_are_as_long_as_its_version_does() {
+        let info = AgentInfo::default().pid(7).command("make").meta("url", "http://x");
+        let said = RequestNotes {
+            patience: Patience::Endless,
+            why: "test".to_owned(),
+            inside: vec![outer("b", 1)],
+        };
+        let client_id = ClientId::from_bytes([9; 16]);
+        let of = Value { client_id, since: 300, mark: 2, ..value(info, said) };
+        let hex: String = of.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        let known = [
+            "041009090909090909090909090909090909ac020000020700046d616b65000000010375726c",
+            "08687474703a2f2f78000474657374010162286e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e",
+            "6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6efcffffffffffffffffffffffffffffffffff",
+            "03050200",
+        ]
+        .concat();
+        assert_eq!(hex, known);
     }
 
     #[test]

@@ -63,6 +63,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod found;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]

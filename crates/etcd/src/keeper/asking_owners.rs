@@ -59,7 +59,7 @@ impl Keeper {
         } else {
             let purpose = if steals.is_some() { AskPurpose::ToHave } else { AskPurpose::IfFree };
             // An answer to an earlier question of another request may be older than this request.
-            let is_anew = of.asked.is_none() && asks == Some(purpose);
+            let is_anew = of.asked.is_none() && steals.is_none() && asks == Some(purpose);
             if purpose.says_more(&owned) || is_anew {
                 let transaction = ask_owner(&owned, purpose);
                 self.calls.push_back(Call::Write { transaction });

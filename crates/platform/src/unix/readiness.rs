@@ -14,6 +14,7 @@ use std::{
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg};
 
+pub use crate::found::Found;
 use crate::socket::{AsyncStream, Stream, send};
 
 /// How many answers one question gets at most. If there are as many, there may be more.
@@ -38,24 +39,6 @@ struct Waking {
     waker: mio::Waker,
     /// Whether somebody [waits](Readiness::wait), and nobody has woken them.
     is_waiting: AtomicBool,
-}
-
-/// What was found.
-#[derive(Clone, Copy, Debug)]
-pub struct Found {
-    /// The key of the connection or process.
-    pub key: usize,
-    /// Whether the connection has ended. This is told once.
-    pub has_ended: bool,
-    /// Whether there was something to read, and nothing else to tell, in the moment in which the system looked.
-    pub is_sure: bool,
-}
-
-impl Found {
-    /// A connection or process that may have something.
-    pub fn unsure(key: usize) -> Self {
-        Self { key, has_ended: false, is_sure: false }
-    }
 }
 
 /// A connection that is part of a [`Readiness`]. Reading and writing never waits.

@@ -59,6 +59,8 @@ pub(super) struct Connection<S> {
     known: Known,
     /// The number of the look after which it may be in the system's list although it has nothing.
     pub(super) listed: u64,
+    /// The number of the look after which it was read.
+    pub(super) read_after: u64,
 }
 
 impl<S: Socket> Connection<S> {
@@ -69,7 +71,7 @@ impl<S: Socket> Connection<S> {
         waker: Waker,
         times: Times,
     ) -> Self {
-        let (awaits_room, watches_room, known, listed) = (false, false, Known::Nothing, 0);
+        let (awaits_room, watches_room, known) = (false, false, Known::Nothing);
         Self {
             session,
             process,
@@ -80,7 +82,8 @@ impl<S: Socket> Connection<S> {
             awaits_room,
             watches_room,
             known,
-            listed,
+            listed: 0,
+            read_after: 0,
         }
     }
 

@@ -75,11 +75,14 @@ impl<S: Sockets> State<S> {
         for Found { key: found, has_ended, is_sure } in found.drain(..) {
             let (key, is_process) = (found / 2, found % 2 == 1);
             let Some(connection) = self.connections.get_mut(key) else { continue };
+            let was_read = mem::replace(&mut connection.read_after, self.looks) == self.looks;
             if is_process {
                 connection.die();
-            }
-            if has_ended {
+            } else if has_ended {
                 connection.has_ended();
+            } else if was_read {
+                // The wait has found it as well as the question.
+                continue;
             }
             let (before, was_between) = (self.frames.len(), connection.is_between_messages());
             let read = connection.read(key, self.now, &mut self.buffer, &mut self.frames);
