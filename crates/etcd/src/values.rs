@@ -244,15 +244,12 @@ mod tests {
         };
         let client_id = ClientId::from_bytes([9; 16]);
         let of = Value { client_id, since: 300, mark: 2, ..value(info, said) };
-        let hex: String = of.encode().iter().map(|byte| format!("{byte:02x}")).collect();
-        let known = [
-            "041009090909090909090909090909090909ac020000020700046d616b65000000010375726c",
-            "08687474703a2f2f78000474657374010162286e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e",
-            "6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6efcffffffffffffffffffffffffffffffffff",
-            "03050200",
-        ]
-        .concat();
-        assert_eq!(hex, known);
+        let known =
+            b"\x04\x10\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\xac\x02\
+            \x00\x00\x02\x07\x00\x04make\x00\x00\x00\x01\x03url\x08http://x\x00\x04test\x01\
+            \x01b(nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\xfc\xff\xff\xff\xff\xff\xff\xff\xff\
+            \xff\xff\xff\xff\xff\xff\xff\xff\xff\x03\x05\x02\x00";
+        assert_eq!(of.encode(), known);
     }
 
     #[test]
