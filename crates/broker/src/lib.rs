@@ -66,6 +66,7 @@ mod lock_file;
 mod numbers;
 mod place;
 mod private_tmp;
+mod project;
 mod report;
 mod settings_error;
 pub mod settings_files;
@@ -88,6 +89,7 @@ pub use crate::{
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},
     place::{Place, PlaceError},
+    project::Project,
     report::Report,
     settings_error::SettingsError,
     spawn::stopped_broker,

@@ -2,7 +2,7 @@
 
 pub use navlock_broker::{
     BrokerReach, CodecError, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look,
-    LookOptions, News, Place, PlaceError, PreparedLifeline, Reason, SettingsError, Status,
+    LookOptions, News, Place, PlaceError, PreparedLifeline, Project, Reason, SettingsError, Status,
     SystemError, local, local_blocking, lower_thread_priority, surrounding, this_process,
     told_to_command,
 };

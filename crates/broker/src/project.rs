@@ -1,0 +1,242 @@
+//! The project of a folder, which is the bucket of its programs in JavaScript.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+use jsonc_parser::{JsonObject, JsonValue, ParseOptions, parse_to_value};
+
+/// The project that a folder is in. Programs in JavaScript that name no bucket use the bucket of their project, so a
+/// program that uses this bucket meets them.
+///
+/// The project is the nearest workspace above the folder, or else the nearest package; if there is neither, it is the
+/// folder itself. The npm package has the same rules, and both pass the same table of cases.
+///
+/// ```
+/// use navlock::Project;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// std::fs::write(folder.join("package.json"), r#"{ "name": "shop" }"#)?;
+/// std::fs::create_dir(folder.join("src"))?;
+/// let project = Project::of(folder.join("src"))?;
+/// assert_eq!(project.bucket(), folder.canonicalize()?.to_string_lossy());
+/// assert_eq!(project.because(), "a project (package.json: shop)");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    bucket: String,
+    because: String,
+}
+
+impl Project {
+    /// The project of this folder.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such folder, or it may not be entered.
+    pub fn of(folder: impl AsRef<Path>) -> io::Result<Self> {
+        let folder = without_prefix(fs::canonicalize(folder)?);
+        let (at, because) = find(&folder)
+            .unwrap_or_else(|| (&folder, "a folder that is in no project".to_owned()));
+        Ok(Self { bucket: at.to_string_lossy().into_owned(), because })
+    }
+
+    /// The project of the working folder.
+    ///
+    /// # Errors
+    ///
+    /// If the working folder cannot be used, as when it was removed.
+    pub fn here() -> io::Result<Self> {
+        Self::of(env::current_dir()?)
+    }
+
+    /// The name of the bucket: the path of the project, without links.
+    pub fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// What makes the folder with this path a project, for people.
+    pub fn because(&self) -> &str {
+        &self.because
+    }
+}
+
+/// The nearest workspace, or else the nearest package. Everything below the root of a workspace belongs to it, listed as
+/// a member or not, because tools differ in what they take for a member. A bucket that is shared needlessly makes a
+/// program wait at worst. A bucket that is not shared lets two programs hold one lock.
+fn find(folder: &Path) -> Option<(&Path, String)> {
+    let (mut named, mut unnamed) = (None, None);
+    for at in folder.ancestors() {
+        let Manifests { workspace, project, has_dependencies } = Manifests::read(at);
+        if let Some(workspace) = workspace {
+            return Some((at, format!("a workspace ({workspace})")));
+        }
+        if let Some(project) = project {
+            named.get_or_insert_with(|| (at, format!("a project ({project})")));
+        }
+        if has_dependencies {
+            let because = "a project (package.json, without a name)";
+            unnamed.get_or_insert_with(|| (at, because.to_owned()));
+        }
+    }
+    named.or(unnamed)
+}
+
+/// What the manifests of one folder say.
+#[derive(Default)]
+struct Manifests {
+    /// What makes the folder a workspace.
+    workspace: Option<&'static str>,
+    /// What makes the folder a project.
+    project: Option<String>,
+    /// Whether there is a package.json with dependencies and without a name.
+    has_dependencies: bool,
+}
+
+impl Manifests {
+    fn read(folder: &Path) -> Self {
+        let mut found = Self::default();
+        if folder.join("pnpm-workspace.yaml").is_file() {
+            found.workspace = Some("pnpm-workspace.yaml");
+        }
+        let text = read(&folder.join("package.json"));
+        if let Some(manifest) = text.as_deref().and_then(object) {
+            if lists(&manifest, "workspaces", "packages") {
+                found.workspace.get_or_insert("workspaces in package.json");
+            }
+            // A package.json without a name may only say of which kind the files beside it are, as
+            // dist/cjs/package.json does. But `npm install` in an empty folder writes no name either.
+            match manifest.get_string("name") {
+                Some(name) if !name.is_empty() => {
+                    found.project = Some(format!("package.json: {name}"));
+                }
+                _ => {
+                    let dependencies = manifest.get("dependencies");
+                    found.has_dependencies = dependencies.is_some_and(|value| {
+                        matches!(value, JsonValue::Object(_) | JsonValue::Array(_))
+                    });
+                }
+            }
+        }
+        for (file, workspace) in [
+            ("deno.json", "workspace in deno.json"),
+            ("deno.jsonc", "workspace in deno.jsonc"),
+        ] {
+            let path = folder.join(file);
+            if !path.is_file() {
+                continue;
+            }
+            let text = read(&path);
+            let manifest = text.as_deref().and_then(object);
+            if manifest.is_some_and(|manifest| lists(&manifest, "workspace", "members")) {
+                found.workspace.get_or_insert(workspace);
+            }
+            // In this file, only published packages have a name.
+            found.project.get_or_insert_with(|| file.to_owned());
+        }
+        found
+    }
+}
+
+/// Whether this member is a list that is not empty, or an object in which such a list has this name.
+fn lists(manifest: &JsonObject<'_>, member: &str, name: &str) -> bool {
+    let is_list = |value: Option<&JsonValue<'_>>| match value {
+        Some(JsonValue::Array(list)) => !list.is_empty(),
+        _ => false,
+    };
+    match manifest.get(member) {
+        Some(JsonValue::Object(members)) => is_list(members.get(name)),
+        value => is_list(value),
+    }
+}
+
+/// The text of a manifest. `None` if there is none, or it may not be read.
+fn read(file: &Path) -> Option<String> {
+    fs::read(file).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The object in a manifest, which may have comments.
+fn object(text: &str) -> Option<JsonObject<'_>> {
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    let value = parse_to_value(text.trim_start_matches('\u{feff}'), &options).ok().flatten();
+    match value {
+        Some(JsonValue::Object(object)) => Some(object),
+        _ => None,
+    }
+}
+
+/// The path as other programs spell it: on Windows, a path without links begins with `\\?\`.
+fn without_prefix(path: PathBuf) -> PathBuf {
+    match path.to_str().and_then(|path| path.strip_prefix(r"\\?\")) {
+        Some(rest) if rest.as_bytes().get(1) == Some(&b':') => rest.into(),
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// The table of cases that the npm package passes as well.
+    const CASES: &str = include_str!("../../../npm/navlock/test/projects.json");
+
+    #[derive(serde::Deserialize)]
+    struct Case {
+        what: String,
+        /// The text of each file.
+        files: BTreeMap<String, String>,
+        /// The project of each folder.
+        projects: BTreeMap<String, String>,
+    }
+
+    #[test]
+    fn the_project_of_a_folder_is_that_of_its_programs_in_javascript() {
+        let cases: Vec<Case> = serde_json::from_str(CASES).unwrap();
+        assert!(cases.len() > 10, "{}", cases.len());
+        for Case { what, files, projects } in cases {
+            let root = tempfile::tempdir().unwrap();
+            let root = root.path().canonicalize().unwrap();
+            for (name, text) in files {
+                fs::create_dir_all(root.join(&name).parent().unwrap()).unwrap();
+                fs::write(root.join(name), text).unwrap();
+            }
+            for (folder, project) in projects {
+                fs::create_dir_all(root.join(&folder)).unwrap();
+                let found = Project::of(root.join(&folder)).unwrap();
+                let project = root.join(project).components().collect::<PathBuf>();
+                assert_eq!(Path::new(found.bucket()), project, "{what}: {folder}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_has_no_project() {
+        let root = tempfile::tempdir().unwrap();
+        let error = Project::of(root.path().join("gone")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_path_of_windows_is_spelled_as_others_spell_it() {
+        let of = |path: &str| without_prefix(path.into());
+        assert_eq!(of(r"\\?\C:\shop"), Path::new(r"C:\shop"));
+        assert_eq!(of(r"\\?\UNC\host\shop"), Path::new(r"\\?\UNC\host\shop"));
+        assert_eq!(of("/shop"), Path::new("/shop"));
+    }
+}
