@@ -39,8 +39,8 @@ impl Project {
     /// If there is no such folder, or it may not be entered.
     pub fn of(folder: impl AsRef<Path>) -> io::Result<Self> {
         let folder = without_prefix(fs::canonicalize(folder)?);
-        let (at, because) = find(&folder)
-            .unwrap_or_else(|| (&folder, "a folder that is in no project".to_owned()));
+        let (at, because) =
+            find(&folder).unwrap_or_else(|| (&folder, "a folder that is in no project".to_owned()));
         Ok(Self { bucket: at.to_string_lossy().into_owned(), because })
     }
 
@@ -121,10 +121,9 @@ impl Manifests {
                 }
             }
         }
-        for (file, workspace) in [
-            ("deno.json", "workspace in deno.json"),
-            ("deno.jsonc", "workspace in deno.jsonc"),
-        ] {
+        for (file, workspace) in
+            [("deno.json", "workspace in deno.json"), ("deno.jsonc", "workspace in deno.jsonc")]
+        {
             let path = folder.join(file);
             if !path.is_file() {
                 continue;

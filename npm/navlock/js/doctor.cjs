@@ -4,7 +4,6 @@
 const process = require('node:process');
 
 const { findAddon } = require('./addon.cjs');
-const { originHere } = require('./origin.cjs');
 const { candidates } = require('./platform.cjs');
 const { missing } = require('./missing.cjs');
 const { ownProgram } = require('./program.cjs');
@@ -14,16 +13,9 @@ const { ownProgram } = require('./program.cjs');
  * @returns {boolean} whether nothing is wrong
  */
 function examine(words) {
-  const checks = [bucket(), addon(), program()];
+  const checks = [addon(), program()];
   for (const check of checks) console.log(words.includes('--json') ? JSON.stringify(check) : line(check, hasColours(words)));
   return checks.every(({ level }) => level !== 'fail');
-}
-
-function bucket() {
-  return check('bucket', () => {
-    const { bucket, because } = originHere();
-    return `${JSON.stringify(bucket)}, ${because}; 'navlock --project …' uses it`;
-  });
 }
 
 function addon() {

@@ -1,13 +1,11 @@
 #!/usr/bin/env node
 'use strict';
-// The command `navlock` of this package: runs the program that came with it, and adds what only
-// JavaScript knows, which is the bucket that a folder has by default.
+// The command `navlock` of this package: runs the program that came with it.
 
 const { spawn } = require('node:child_process');
 const process = require('node:process');
 
 const { examine } = require('./doctor.cjs');
-const { originHere } = require('./origin.cjs');
 const { candidates } = require('./platform.cjs');
 const { missing } = require('./missing.cjs');
 const { ownProgram } = require('./program.cjs');
@@ -25,15 +23,6 @@ function main() {
     process.env.NAVLOCK_LAUNCHER = __filename;
   }
   if (program === null) return fail(missing('program', candidates('program')).message);
-  const at = words.indexOf('--project');
-  if (at >= 0) {
-    try {
-      process.env.NAVLOCK_PROJECT_BUCKET = originHere().bucket;
-    } catch (error) {
-      // After `--` the word belongs to another command.
-      if (!words.slice(0, at).includes('--')) return fail(error.message);
-    }
-  }
   replaceBy(program);
 }
 

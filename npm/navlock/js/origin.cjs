@@ -2,14 +2,12 @@
 // The default bucket. A project is here what an origin is in a browser: all processes and threads of one project share
 // the locks of its bucket, and two projects never share a bucket.
 
-const { createHash } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const process = require('node:process');
 const { fileURLToPath } = require('node:url');
 const { getEnvironmentData, isMainThread, setEnvironmentData } = require('node:worker_threads');
 
-const { environment } = require('./environment.cjs');
 const { findProject, isFile, isInstaller } = require('./project.cjs');
 
 /** The longest name of a bucket, in bytes: the broker's limit. */
@@ -40,42 +38,22 @@ function ownEntry() {
 }
 
 /**
- * @typedef {object} Origin
- * @property {string} bucket
- * @property {string} because  why it is this bucket, in words that are put behind its name
- */
-
-/**
- * The bucket of this program: that of the project in which its script is. Three kinds of programs use the bucket of
- * their working folder instead: a tool that is installed globally or for one use, code without a script, and a script
- * that is in no project.
+ * The bucket of this program, unless the environment names another one: that of the project in which its script is. Three
+ * kinds of programs use the bucket of their working folder instead: a tool that is installed globally or for one use,
+ * code without a script, and a script that is in no project.
  *
- * @returns {Origin}
+ * @returns {string} the path of the project
  */
-function programOrigin() {
+function defaultBucket() {
   const folder = entry === null ? null : folderOf(entry);
   const project = folder === null ? null : projectOfScript(folder);
-  if (project === null) return folderOrigin();
-  return { bucket: named(project.folder), because: `of the script ${entry}: ${project.because}` };
+  return project ?? bucketOfFolder();
 }
 
-/**
- * The bucket of the working folder. This is called only where the working folder decides the bucket, because the
- * folder may have been removed.
- *
- * @returns {Origin}
- */
-function folderOrigin() {
+/** This is called only where the working folder decides, because the folder may have been removed. */
+function bucketOfFolder() {
   const folder = workingFolder();
-  const project = findProject(folder);
-  if (project === null) return { bucket: named(folder), because: 'the working folder, which is in no project' };
-  return { bucket: named(project.folder), because: `of the working folder: ${project.because}` };
-}
-
-/** The bucket that the environment names, or `null`. It goes before the bucket of the working folder. */
-function given() {
-  const bucket = environment('NAVLOCK_BUCKET');
-  return bucket === null ? null : { bucket, because: 'as NAVLOCK_BUCKET says' };
+  return findProject(folder) ?? folder;
 }
 
 /** The real path of the folder of a script, as far as there is one. */
@@ -124,16 +102,4 @@ function workingFolder() {
   }
 }
 
-/** The name of a folder's bucket. */
-function named(folder) {
-  if (Buffer.byteLength(folder) <= MAX_BUCKET) return folder;
-  return `sha256:${createHash('sha256').update(folder).digest('hex')}`;
-}
-
-module.exports = {
-  MAX_BUCKET,
-  /** @returns {string} the bucket of this program, unless the environment names another one */
-  defaultBucket: () => programOrigin().bucket,
-  /** @returns {Origin} the bucket of programs that are in the working folder, or used in it */
-  originHere: () => given() ?? folderOrigin(),
-};
+module.exports = { MAX_BUCKET, defaultBucket };

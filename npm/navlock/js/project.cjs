@@ -1,14 +1,9 @@
 'use strict';
-// Projects: finds the folder that is the project of a file.
+// Projects: finds the folder that is the project of a file. The command has the same rules (`Project` in Rust), and both
+// pass the cases in test/projects.json.
 
 const { readFileSync, statSync } = require('node:fs');
 const path = require('node:path');
-
-/**
- * @typedef {object} Project
- * @property {string} folder
- * @property {string} because  what makes the folder a project, in words
- */
 
 /**
  * The project that a folder is in: the nearest workspace, or else the nearest package.
@@ -19,16 +14,16 @@ const path = require('node:path');
  * programs hold one lock.
  *
  * @param {string} folder  a real path
- * @returns {Project | null}
+ * @returns {string | null}  the folder
  */
 function findProject(folder) {
   let named = null;
   let unnamed = null;
   for (let at = folder; at !== null; at = path.dirname(at) === at ? null : path.dirname(at)) {
-    const found = readManifests(at);
-    if (found.workspace !== null) return { folder: at, because: `a workspace (${found.workspace})` };
-    if (found.project !== null) named ??= { folder: at, because: `a project (${found.project})` };
-    if (found.hasDependencies) unnamed ??= { folder: at, because: 'a project (package.json, without a name)' };
+    const { hasDependencies, isProject, isWorkspace } = readManifests(at);
+    if (isWorkspace) return at;
+    if (isProject) named ??= at;
+    if (hasDependencies) unnamed ??= at;
   }
   return named ?? unnamed;
 }
@@ -38,29 +33,27 @@ function findProject(folder) {
  * written its package.json, which has no name.
  */
 function isInstaller(folder) {
-  const { hasDependencies, project, workspace } = readManifests(folder);
-  return workspace !== null || (project !== null && !hasDependencies);
+  const { hasDependencies, isProject, isWorkspace } = readManifests(folder);
+  return isWorkspace || (isProject && !hasDependencies);
 }
 
-/** What the manifests of one folder say. `workspace` and `project` name the file that makes the folder one. */
+/** What the manifests of one folder say. */
 function readManifests(folder) {
-  const found = { workspace: null, project: null, hasDependencies: false };
-  if (isFile(path.join(folder, 'pnpm-workspace.yaml'))) found.workspace = 'pnpm-workspace.yaml';
+  const found = { isWorkspace: isFile(path.join(folder, 'pnpm-workspace.yaml')), isProject: false, hasDependencies: false };
   const manifest = read(path.join(folder, 'package.json'));
   if (manifest !== null) {
     const { dependencies, name, workspaces } = manifest;
-    if (isList(workspaces) || isList(workspaces?.packages)) found.workspace ??= 'workspaces in package.json';
+    found.isWorkspace ||= isList(workspaces) || isList(workspaces?.packages);
     // A package.json without a name may only say of which kind the files beside it are, as dist/cjs/package.json does.
     // But `npm install` in an empty folder writes no name either.
-    if (typeof name === 'string' && name !== '') found.project = `package.json: ${name}`;
+    if (typeof name === 'string' && name !== '') found.isProject = true;
     else found.hasDependencies = typeof dependencies === 'object' && dependencies !== null;
   }
-  for (const file of ['deno.json', 'deno.jsonc']) {
-    if (!isFile(path.join(folder, file))) continue;
-    const workspace = read(path.join(folder, file))?.workspace;
-    if (isList(workspace) || isList(workspace?.members)) found.workspace ??= `workspace in ${file}`;
+  for (const file of ['deno.json', 'deno.jsonc'].map((file) => path.join(folder, file)).filter(isFile)) {
+    const workspace = read(file)?.workspace;
+    found.isWorkspace ||= isList(workspace) || isList(workspace?.members);
     // In this file, only published packages have a name.
-    found.project ??= file;
+    found.isProject = true;
   }
   return found;
 }

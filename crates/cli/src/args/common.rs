@@ -7,6 +7,8 @@ use clap::{
     builder::{OsStringValueParser, TypedValueParser},
 };
 
+use navlock::Project;
+
 use crate::exit::{Failure, USAGE};
 
 /// The heading under which help shows what all subcommands take.
@@ -22,17 +24,18 @@ pub(crate) struct Common {
     #[arg(
         long,
         global = true,
-        env = "NAVLOCK_BUCKET",
+        env = BUCKET,
         hide_env_values = true,
         default_value = "default",
         value_name = "NAME"
     )]
     pub(crate) bucket: String,
 
-    /// Use the bucket that programs with the npm package have in this folder.
+    /// Use the bucket of this folder's project.
     ///
-    /// The command of that package knows it.
-    #[arg(long, global = true, hide = true)]
+    /// It is the bucket that programs with the npm package have here: the path of the nearest workspace or package
+    /// above this folder, or else of this folder. If `NAVLOCK_BUCKET` is set, it is that one.
+    #[arg(long, global = true)]
     pub(crate) project: bool,
 
     /// The broker's socket, instead of the one that all processes of this user share.
@@ -59,23 +62,31 @@ pub(crate) struct Common {
     pub(crate) color: ColorChoice,
 }
 
-/// The variable in which the command of the npm package tells which bucket the folder has.
-pub(crate) const PROJECT_BUCKET: &str = "NAVLOCK_PROJECT_BUCKET";
+/// The variable that names the bucket.
+pub(crate) const BUCKET: &str = "NAVLOCK_BUCKET";
 
 impl Common {
-    /// Makes the folder's bucket the one that was asked for, if it was.
+    /// Makes the project's bucket the one that was asked for, if it was.
     ///
     /// # Errors
     ///
-    /// If nobody has told it.
+    /// If another bucket was named, or the working folder cannot be used.
     pub(crate) fn settle_bucket(&mut self) -> Result<(), Failure> {
-        if self.project {
-            let told = env::var(PROJECT_BUCKET).map_err(|_| {
-                let why = "only the command of the npm package knows the folder's bucket: use \
-                           'npx navlock --project', or name the bucket by --bucket";
-                Failure::new(USAGE, format_args!("--project: {why}"))
+        if !self.project {
+            return Ok(());
+        }
+        let variable = env::var(BUCKET).unwrap_or_default();
+        if self.bucket != "default" && self.bucket != variable {
+            let message = "--bucket and --project name two buckets; leave one of them out";
+            return Err(Failure::new(USAGE, message));
+        }
+        if variable.is_empty() {
+            let project = Project::here().map_err(|error| {
+                let what = "--project: the working folder cannot be used";
+                let remedy = "change to another one, or name the bucket by --bucket";
+                Failure::new(USAGE, format_args!("{what}: {error}; {remedy}"))
             });
-            self.bucket = told?;
+            project?.bucket().clone_into(&mut self.bucket);
         }
         Ok(())
     }

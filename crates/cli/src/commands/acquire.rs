@@ -15,7 +15,7 @@ use navlock::{
 };
 use navlock_broker::{Reason, stopped_broker};
 
-use super::{Context, inside::is_in_the_way};
+use super::{Context, inside::is_in_the_way, meeting::tell_of_sudo};
 use crate::{
     args::{RequestArgs, Take},
     exit::{self, Failure},
@@ -69,6 +69,7 @@ type Answer = Result<Option<Vec<LockGuard>>, LockAllError>;
 impl<'a> Request<'a> {
     /// Connects to the broker.
     pub(super) fn new(context: &'a Context, args: &'a RequestArgs) -> Result<Self, Failure> {
+        tell_of_sudo(context);
         let (began, timeout) = (Instant::now(), args.limit()?);
         let in_time = timeout.map(|timeout| timeout.max(ANSWER));
         let reach = context

@@ -12,6 +12,7 @@ pub(crate) mod examples;
 mod hold;
 mod inside;
 mod man;
+mod meeting;
 mod named;
 mod outage;
 mod query;

@@ -186,9 +186,8 @@ fn the_documents_name_commands_and_flags_that_there_are() {
         );
         for flag in words.iter().filter_map(|word| word.strip_prefix("--")) {
             let flag = flag.split(['=', '`', ')']).next().unwrap_or_default();
-            // This flag belongs to the launcher of the npm package.
-            let is_known = flag == "project"
-                || command.get_arguments().any(|argument| argument.get_long() == Some(flag));
+            let is_known =
+                command.get_arguments().any(|argument| argument.get_long() == Some(flag));
             assert!(is_known, "{page}: there is no --{flag}: navlock {line}");
         }
     }

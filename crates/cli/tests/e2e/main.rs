@@ -83,6 +83,9 @@ mod owned;
 // A terminal.
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod picture;
+// A script for `sh`, in a folder that it removes.
+#[cfg(unix)]
+mod project;
 mod query;
 // Files that are removed while somebody has them open.
 #[cfg(unix)]

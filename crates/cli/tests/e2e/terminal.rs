@@ -14,7 +14,7 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-use crate::sandbox::{NAVLOCK, Sandbox, eventually, wait};
+use crate::sandbox::{NAVLOCK, Output, Sandbox, eventually, wait};
 
 /// A terminal, and the process that leads its session.
 pub(crate) struct Terminal {
@@ -137,6 +137,38 @@ fn a_watch_is_drawn_over_itself_until_it_is_interrupted() {
     terminal.press("\u{3}");
     assert_eq!(wait(&mut terminal.leader).signal(), Some(2));
     holder.release();
+}
+
+#[test]
+fn who_finds_nothing_is_led_to_other_buckets() {
+    let sandbox = Sandbox::new();
+    let holder = sandbox.hold(&["--bucket", "other", "db"]);
+    let hint = "nothing is held in the bucket \"default\" and nobody waits; 1 lock is held in another bucket: \
+                --all-buckets shows it";
+    for line in [&["query"][..], &["query", "db"]] {
+        Terminal::run(&sandbox, 200, line).sees(hint);
+    }
+    Terminal::run(&sandbox, 200, &["query", "free"]).sees("nothing is held and nobody waits");
+    let mut quiet = Terminal::run(&sandbox, 200, &["query", "-q"]);
+    assert!(wait(&mut quiet.leader).success());
+    assert_eq!(quiet.look(), "");
+    holder.release();
+}
+
+#[test]
+fn who_runs_sudo_is_told_at_a_terminal_whose_locks_these_are() {
+    let sandbox = Sandbox::new();
+    let line = ["env", "SUDO_UID=4242", NAVLOCK, "run", "db", "echo", "ran"];
+    let mut terminal = Terminal::run_program(&sandbox, (200, 24), &line);
+    terminal.sees("ran");
+    assert!(terminal.look().contains("navlock: sudo runs this as uid "), "{}", terminal.look());
+    let line = ["env", "SUDO_UID=4242", NAVLOCK, "run", "-q", "db", "echo", "ran"];
+    let mut quiet = Terminal::run_program(&sandbox, (200, 24), &line);
+    quiet.sees("ran");
+    assert!(!quiet.look().contains("sudo"), "{}", quiet.look());
+    let mut command = sandbox.navlock(&["run", "db", "true"]);
+    let output = Output::of(command.env("SUDO_UID", "4242"));
+    assert!(output.code() == Some(0) && output.stderr.is_empty(), "{output:?}");
 }
 
 /// A script that counts the signals that it gets, and prints the count when it is told to end.

@@ -1,7 +1,8 @@
 // The bucket of a program that names none.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
@@ -10,6 +11,9 @@ import { test } from 'node:test';
 import { runtimes } from '../runtimes.mjs';
 import { navlock, run } from './programs.mjs';
 
+const { findProject } = createRequire(navlock)('./project.cjs');
+/** The command passes these cases as well. */
+const CASES = JSON.parse(readFileSync(new URL('../projects.json', import.meta.url), 'utf8'));
 const ORIGIN = JSON.stringify(path.join(path.dirname(navlock), 'origin.cjs'));
 const PRINT = `console.log(require(${ORIGIN}).defaultBucket())`;
 
@@ -45,55 +49,27 @@ test('a program belongs to the nearest project above its script, wherever it run
   assert.equal(await bucket(['main.js']), '');
 });
 
-test('a manifest without a name is passed over, so that both halves of a package are in one bucket', async (context) => {
-  const { bucket } = open(context, {
-    'app/package.json': named('app'), 'app/dist/cjs/package.json': '{"type":"commonjs"}', 'app/dist/cjs/main.js': PRINT,
-    'app/dist/esm/package.json': '{"type":"module"}', 'app/dist/esm/main.cjs': PRINT,
-    'app/tools/package.json': '{"private":true,"name":"","dependencies":{}}', 'app/tools/main.js': PRINT,
-    'app/odd/package.json': '{}', 'app/odd/main.js': PRINT,
-  });
-  for (const script of ['dist/cjs/main.js', 'dist/esm/main.cjs', 'tools/main.js', 'odd/main.js']) {
-    assert.equal(await bucket([`app/${script}`]), 'app', script);
-  }
-});
-
-test('a project that has dependencies and no name is one, where nothing above it has a name', async (context) => {
-  const { folder, bucket } = open(context, {
-    'app/package.json': '{"dependencies":{"navlock":"1"}}', 'app/main.js': PRINT,
-    'app/dist/cjs/package.json': '{"type":"commonjs"}', 'app/dist/cjs/main.js': PRINT,
-  });
-  assert.equal(await bucket(['main.js'], 'app'), 'app');
-  assert.equal(await bucket([path.join(folder, 'app/dist/cjs/main.js')], 'app/dist'), 'app');
-  assert.equal(await bucket(['app/main.js']), 'app');
-});
-
-for (const [what, files] of [
-  ['pnpm-workspace.yaml', { 'pnpm-workspace.yaml': 'packages: [apps/*]\n', 'package.json': '{}' }],
-  ['workspaces in package.json', { 'package.json': '{"private":true,"workspaces":["apps/*"]}' }],
-  ['workspaces.packages in package.json', { 'package.json': '{"name":"all","workspaces":{"packages":["apps/*"]}}' }],
-  ['workspace in deno.json', { 'deno.json': '{"workspace":["./apps/web"]}' }],
-  ['workspace in deno.jsonc', { 'deno.jsonc': '{\n  // "workspace": []\n  "workspace": { "members": ["./apps/web",] }, /* "https://x" */\n}\n' }],
-]) {
-  test(`a workspace is one project: ${what}`, async (context) => {
-    const members = Object.entries(files).map(([name, text]) => [`repo/${name}`, text]);
-    const { bucket } = open(context, {
-      ...Object.fromEntries(members), 'package.json': named('outside'), 'main.js': PRINT,
-      'repo/apps/web/package.json': named('web'), 'repo/apps/web/main.js': PRINT, 'repo/apps/web/node_modules/tool/main.js': PRINT,
-      'repo/packages/core/package.json': named('core'), 'repo/packages/core/main.js': PRINT, 'repo/node_modules/tool/main.js': PRINT,
-    });
-    for (const script of ['apps/web/main.js', 'packages/core/main.js', 'node_modules/tool/main.js', 'apps/web/node_modules/tool/main.js']) {
-      assert.equal(await bucket([`repo/${script}`]), 'repo', script);
+for (const { files, projects, what } of CASES) {
+  test(`the project of a folder: ${what}`, (context) => {
+    const { folder } = open(context, files);
+    for (const [at, project] of Object.entries(projects)) {
+      mkdirSync(path.join(folder, at), { recursive: true });
+      const found = findProject(path.join(folder, at)) ?? path.join(folder, at);
+      assert.equal(path.relative(folder, found), project, at);
     }
-    assert.equal(await bucket(['-e', PRINT], 'repo/packages/core'), 'repo');
-    assert.equal(await bucket(['main.js']), '');
   });
 }
 
-test('a workspace without members is none', async (context) => {
+test('a script below the root of a workspace belongs to the workspace, and so does a tool that it has installed', async (context) => {
   const { bucket } = open(context, {
-    'package.json': '{"name":"all","workspaces":[]}', 'deno.json': '{"workspace":[]}', 'one/package.json': named('one'), 'one/main.js': PRINT,
+    'package.json': named('outside'), 'main.js': PRINT, 'repo/pnpm-workspace.yaml': 'packages: [apps/*]\n', 'repo/package.json': '{}',
+    'repo/apps/web/package.json': named('web'), 'repo/apps/web/main.js': PRINT, 'repo/apps/web/node_modules/tool/main.js': PRINT, 'repo/node_modules/tool/main.js': PRINT,
   });
-  assert.equal(await bucket(['one/main.js']), 'one');
+  for (const script of ['apps/web/main.js', 'node_modules/tool/main.js', 'apps/web/node_modules/tool/main.js']) {
+    assert.equal(await bucket([`repo/${script}`]), 'repo', script);
+  }
+  assert.equal(await bucket(['-e', PRINT], 'repo/apps'), 'repo');
+  assert.equal(await bucket(['main.js']), '');
 });
 
 test('a script that is a link belongs where it really is', async (context) => {

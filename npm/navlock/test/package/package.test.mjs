@@ -124,7 +124,7 @@ for (const [layout, pack] of Object.entries(layouts)) {
       const look = [process.execPath, path.join(project, 'look.cjs')];
       assert.equal(npx('--project', 'run', 'my_resource', '--', ...look), '1 held, 0 waiting\n');
       assert.equal(navlock('run', 'my_resource', '--', ...look), '0 held, 0 waiting\n');
-      assert.match(navlock('doctor'), /^ok {4}bucket: "[^"]*project", of the working folder: a project \(package\.json: empty\)/);
+      assert.match(navlock('doctor'), /^ok {4}project: "[^"]*project", a project \(package\.json: empty\)/m);
       assert.throws(() => navlock('doctor', '--etcd', 'https://127.0.0.1:1'), ({ stdout }) => {
         assert.doesNotMatch(stdout, /built without/);
         assert.match(stdout, /^fail {2}etcd.*127\.0\.0\.1:1/m);

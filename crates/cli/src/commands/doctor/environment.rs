@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use navlock::Project;
 use navlock_platform::{
     descriptor::highest_limit, file::identity_behind, shell::found, surroundings::peculiarities,
 };
@@ -38,6 +39,7 @@ pub(super) fn checks() -> Vec<Check> {
         env::current_exe().ok().as_deref(),
         launcher.as_deref(),
     ));
+    checks.push(project());
     checks.push(descriptors(highest_limit()));
     checks.extend(peculiarities().into_iter().map(|(what, why)| match what {
         // Nothing can be started without it.
@@ -45,6 +47,24 @@ pub(super) fn checks() -> Vec<Check> {
         _ => Check::warn(what, why),
     }));
     checks
+}
+
+/// The bucket that this folder's programs in JavaScript have.
+fn project() -> Check {
+    match Project::here() {
+        Ok(project) => {
+            let detail = format_args!(
+                "{:?}, {}, is the bucket of programs in JavaScript here; '--project' uses it",
+                project.bucket(),
+                project.because()
+            );
+            Check::ok("project", detail.to_string())
+        }
+        Err(error) => {
+            Check::warn("project", format_args!("the working folder cannot be used: {error}"))
+                .remedy("change to another one")
+        }
+    }
 }
 
 fn variable(name: &str, value: &OsStr) -> Check {

@@ -26,7 +26,7 @@ use self::{
     entry::{Entry, Told},
     left_out::{left_out_of, tell_left_out},
 };
-use super::Context;
+use super::{Context, meeting::tell_of_nothing};
 use crate::{
     exit::{Failure, UNREACHABLE, answer},
     terminal::{self, reader_has_gone},
@@ -78,8 +78,9 @@ fn query_all(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
 
 /// Writes these entries once, as a table or as JSON.
 fn show(context: &Context, entries: &[Entry<'_>], args: &QueryArgs) -> Result<ExitCode, Failure> {
-    if entries.is_empty() && !args.json && io::stdout().is_terminal() {
-        context.verbosity.tell("nothing is held and nobody waits");
+    let is_asked_for_all = args.longer_than.is_none() && !args.json;
+    if entries.is_empty() && is_asked_for_all && io::stdout().is_terminal() {
+        tell_of_nothing(context, args.name.as_ref());
     }
     answer(render(context, entries, args, terminal::size(&io::stdout())))
 }

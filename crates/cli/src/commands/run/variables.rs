@@ -4,7 +4,7 @@ use std::{env, process::Command};
 
 use navlock::{INSIDE_VARIABLE, LockGuard, ResourceName, surrounding, told_to_command};
 
-use crate::{args::PROJECT_BUCKET, commands::named::in_order_of};
+use crate::commands::named::in_order_of;
 
 /// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.
@@ -16,8 +16,6 @@ const FENCE: &str = "NAVLOCK_FENCE";
 
 /// Tells the command that it runs inside these locks, the names of which were given in this order.
 pub(super) fn set(command: &mut Command, names: &[ResourceName], guards: &[LockGuard]) {
-    // It is of this folder, and the command may go elsewhere.
-    command.env_remove(PROJECT_BUCKET);
     if names.is_empty() {
         // The command runs inside the locks around this process, and no others.
         return;

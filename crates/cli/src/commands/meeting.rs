@@ -1,0 +1,94 @@
+//! Hints for people who may expect to meet other programs, and do not meet them here. No hint costs anything on the way of
+//! a lock.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    io::{self, IsTerminal},
+};
+
+use navlock::{Look, LookOptions, Project, ResourceName, look::Overview};
+use navlock_platform::surroundings::peculiarities;
+
+use super::Context;
+
+/// Tells people at a terminal that sudo has made this another user, who has other locks.
+pub(super) fn tell_of_sudo(context: &Context) {
+    if env::var_os("SUDO_UID").is_none() || !io::stderr().is_terminal() {
+        return;
+    }
+    for (_, why) in peculiarities().into_iter().filter(|(what, _)| *what == "sudo") {
+        context.verbosity.tell(why);
+    }
+}
+
+/// Tells people that nothing is held and nobody waits, of this name or of any, and where else something is held.
+pub(super) fn tell_of_nothing(context: &Context, name: Option<&ResourceName>) {
+    let options = name.cloned().into_iter().fold(LookOptions::default(), LookOptions::name);
+    // If the broker does not answer this, the hint is left out.
+    let overview = Look::once(context.place.clone(), options).unwrap_or_default();
+    let project = Project::here().ok();
+    let project = project.as_ref().map(Project::bucket);
+    context.verbosity.tell(nothing(&context.bucket, &overview, project));
+    tell_of_sudo(context);
+}
+
+fn nothing(bucket: &str, overview: &Overview, project: Option<&str>) -> String {
+    let others = overview.queues.iter().filter(|(name, _)| *name.bucket != *bucket);
+    let others: Vec<_> = others.filter(|(_, queue)| !queue.held.is_empty()).collect();
+    let held: usize = others.iter().map(|(_, queue)| queue.held.len()).sum();
+    let buckets: BTreeSet<&str> = others.iter().map(|(name, _)| &*name.bucket).collect();
+    let locks = match held {
+        0 => return "nothing is held and nobody waits".to_owned(),
+        1 => "1 lock is".to_owned(),
+        more => format!("{more} locks are"),
+    };
+    let (place, shows) = match (buckets.len(), project) {
+        (1, Some(project)) if buckets.contains(project) => {
+            ("that of this folder's project".to_owned(), "--project")
+        }
+        (1, _) => ("another bucket".to_owned(), "--all-buckets"),
+        (more, _) => (format!("{more} other buckets"), "--all-buckets"),
+    };
+    let them = if held == 1 { "it" } else { "them" };
+    format!(
+        "nothing is held in the bucket {bucket:?} and nobody waits; {locks} held in {place}: {shows} shows {them}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use navlock::{UserAgent, blocking::block_on};
+
+    use super::*;
+
+    #[test]
+    fn an_empty_bucket_leads_to_those_that_are_not() {
+        let user_agent = UserAgent::new();
+        let mut looker = user_agent.look(LookOptions::default()).unwrap();
+        let mut guards = Vec::new();
+        let mut told = |bucket: &str, project: Option<&str>| {
+            if !bucket.is_empty() {
+                let locks = user_agent.lock_manager(bucket);
+                guards.push(block_on(async { locks.lock("db").await }).unwrap());
+            }
+            while looker.next(Some(std::time::Duration::ZERO)).unwrap().is_some() {}
+            nothing("default", looker.overview(), project)
+        };
+        assert_eq!(told("", None), "nothing is held and nobody waits");
+        let empty = "nothing is held in the bucket \"default\" and nobody waits; ";
+        assert_eq!(
+            told("/srv/shop", Some("/srv/shop")),
+            format!("{empty}1 lock is held in that of this folder's project: --project shows it")
+        );
+        assert_eq!(
+            told("", Some("/srv/other")),
+            format!("{empty}1 lock is held in another bucket: --all-buckets shows it")
+        );
+        assert_eq!(
+            told("app", Some("/srv/shop")),
+            format!("{empty}2 locks are held in 2 other buckets: --all-buckets shows them")
+        );
+        told("default", None);
+    }
+}
