@@ -150,7 +150,7 @@ class Realm {
   }
 
   /** Requests a lock. Throws an OperationError where the addon cannot. */
-  request(entry, manager, name, { ifAvailable, isShared, signal, steal }) {
+  request(entry, manager, name, { ifAvailable, isShared, signal, steal, why }) {
     const addon = this.#addon;
     let flags = 0;
     if (isShared) flags |= addon.SHARED;
@@ -161,7 +161,8 @@ class Realm {
       if (entry.followed.failsOnDeadlock) flags |= addon.FAILS_ON_DEADLOCK;
       if (entry.followed.tellsDeadlock) flags |= addon.TELLS_DEADLOCK;
     }
-    this.#call(addon.request, entry, null, manager, name, flags);
+    if (why === '') this.#call(addon.request, entry, null, manager, name, flags);
+    else this.#call(addon.requestFor, entry, null, manager, name, flags, why);
   }
 
   /** Says inside which held lock a waiting request was made. */
@@ -226,11 +227,11 @@ class Realm {
    * @param {Entry | null} asked  what is asked for by this call
    * @param {Entry | null} released  what is given up by this call
    */
-  #call(call, asked, released, first, second, third) {
+  #call(call, asked, released, first, second, third, fourth) {
     const addon = this.#addon;
     let answer;
     try {
-      answer = call(first, second, third);
+      answer = call(first, second, third, fourth);
       if (asked !== null) {
         asked.id = answer >>> addon.ID_SHIFT;
         this.#entries[asked.id] = asked;

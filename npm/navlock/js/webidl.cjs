@@ -52,10 +52,11 @@ function toAbortSource(value, what) {
  * @property {boolean} isShared  the mode
  * @property {import('./abort.cjs').AbortSource | null} signal
  * @property {boolean} steal
+ * @property {string} why  what the lock is for; empty if that is not said. The standard has no such member.
  */
 
 /** @type {LockOptions} */
-const DEFAULTS = { ifAvailable: false, isShared: false, signal: null, steal: false };
+const DEFAULTS = { ifAvailable: false, isShared: false, signal: null, steal: false, why: '' };
 
 /** @returns {LockOptions} */
 function toLockOptions(options) {
@@ -72,7 +73,9 @@ function toLockOptions(options) {
   const { signal } = options;
   const converted = signal === undefined ? null : toAbortSource(signal, 'LockManager.request: the option signal');
   const steal = !!options.steal;
-  return { ifAvailable, isShared, signal: converted, steal };
+  // Whatever is no text is ignored, as all of it is elsewhere.
+  const { why } = options;
+  return { ifAvailable, isShared, signal: converted, steal, why: typeof why === 'string' ? why : '' };
 }
 
 /** <https://webidl.spec.whatwg.org/#js-enumeration> */

@@ -34,6 +34,7 @@ pub(crate) unsafe fn export(env: napi_env, exports: napi_value) -> Result<(), Fa
     js.define(exports, c"bucket", Some(bucket), realm)?;
     js.define(exports, c"hasLease", Some(has_lease), realm)?;
     js.define(exports, c"request", Some(request), realm)?;
+    js.define(exports, c"requestFor", Some(request_for), realm)?;
     js.define(exports, c"putInside", Some(put_inside), realm)?;
     js.define(exports, c"deadlock", Some(deadlock), realm)?;
     js.define(exports, c"query", Some(query), realm)?;
@@ -185,7 +186,15 @@ function! {
     /// `(manager: number, name: string, flags: number): answer`
     request[manager, name, flags] |js, realm| {
         let name = to_name(js, name)?;
-        js.u32(realm.request(js.to_u32(manager)?, name, js.to_u32(flags)?)?)
+        js.u32(realm.request(js.to_u32(manager)?, name, js.to_u32(flags)?, None)?)
+    }
+}
+
+function! {
+    /// `(manager: number, name: string, flags: number, why: string): answer`
+    request_for[manager, name, flags, why] |js, realm| {
+        let (name, why) = (to_name(js, name)?, js.to_string(why)?);
+        js.u32(realm.request(js.to_u32(manager)?, name, js.to_u32(flags)?, why)?)
     }
 }
 

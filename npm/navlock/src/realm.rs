@@ -178,6 +178,7 @@ impl Realm {
         manager: u32,
         name: ResourceName,
         flags: u32,
+        why: Option<String>,
     ) -> Result<Answer, Failure> {
         let mut options = LockOptions::default();
         if flags & flag::SHARED != 0 {
@@ -193,7 +194,7 @@ impl Realm {
         self.with(|state| {
             let locks = state.managers.enter(manager)?;
             let is_theft = options.steal;
-            let request = || state.slots.request(manager, locks, name, options, deadlock);
+            let request = || state.slots.request(manager, locks, name, options, deadlock, why);
             // The locks that were stolen may be this realm's own.
             let (asked, has_more) =
                 if is_theft { self.inbox.attend(request) } else { (request(), false) };

@@ -85,7 +85,7 @@ impl Slots {
         Self { entries: Slab::new(), wakers: Vec::new(), inbox }
     }
 
-    /// Requests a lock. Returns the id, and how the request stands at once.
+    /// Requests a lock, which may be for a reason. Returns the id, and how the request stands at once.
     pub(crate) fn request(
         &mut self,
         manager: u32,
@@ -93,14 +93,16 @@ impl Slots {
         name: ResourceName,
         options: LockOptions,
         deadlock: Deadlock,
+        why: Option<String>,
     ) -> (u32, Status) {
         let id = self.vacant();
         let mut context = Context::from_waker(&self.wakers[id as usize]);
         let request = locks.lock_with(name, options);
-        let mut request = if deadlock.fails {
-            request.fail_on_deadlock().into_future()
-        } else {
-            request.into_future()
+        let mut request = match (deadlock.fails, why) {
+            (false, None) => request.into_future(),
+            (true, None) => request.fail_on_deadlock().into_future(),
+            (false, Some(why)) => request.why(why).into_future(),
+            (true, Some(why)) => request.why(why).fail_on_deadlock().into_future(),
         };
         let slot = match Pin::new(&mut request).poll(&mut context) {
             Poll::Ready(answer) => Slot::answered(answer, &context),

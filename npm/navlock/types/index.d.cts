@@ -21,6 +21,8 @@ export interface LockOptions {
   steal?: boolean;
   /** Aborts the request while the request waits. The signal is ignored once the callback has begun. */
   signal?: AbortSignal;
+  /** What the lock is for: shown to everybody who looks at who has it or waits for it. Other implementations ignore this. */
+  why?: string;
 }
 
 export interface LockInfo {

@@ -13,6 +13,7 @@ import { createUserAgent, hold, look } from 'navlock';
 
 import { startEtcd } from '../kit/etcd.mjs';
 import { openPlace, program } from '../kit/place.mjs';
+import { deferred } from '../kit/wait.mjs';
 import { runtimes } from '../runtimes.mjs';
 import { evaluate, evaluateOn, navlock, run } from './programs.mjs';
 
@@ -37,6 +38,19 @@ async function until(news, isLast) {
   });
   return seen;
 }
+
+test('what a request is for is seen by all who look, and whatever is no text is ignored', async () => {
+  const locks = open();
+  const release = deferred();
+  const wanted = [['a', { why: 'nightly' }], ['a', { mode: 'shared', why: 'later' }], ['b', { why: 7 }], ['c', { why: Symbol('no') }], ['d', {}]];
+  const all = wanted.map(([name, options]) => locks.request(name, options, () => release.promise));
+  const { value: picture } = await look(locks).next();
+  const told = ({ name, why }) => [name, why ?? ''];
+  assert.deepEqual(picture.held.map(told).sort(), [['a', 'nightly'], ['b', ''], ['c', ''], ['d', '']]);
+  assert.deepEqual(picture.pending.map(told), [['a', 'later']]);
+  release.resolve();
+  await Promise.all(all);
+});
 
 for (const [name, words] of Object.entries(runtimes)) {
   test(`on ${name} who looks sees what there is, and then what happens in order`, async () => {
