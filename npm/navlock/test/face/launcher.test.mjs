@@ -1,9 +1,9 @@
 // The command `navlock` of the package.
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
@@ -85,6 +85,33 @@ for (const node of nodes) {
     assert.equal((await run(node, ['--project', 'run', 'db', '--', ...look], { env: { NAVLOCK_BUCKET: 'red' } })).out, 'db\n');
   });
 }
+
+test('a program and a command as the README has them take turns', async (context) => {
+  const { folder, member } = open(context);
+  const readme = readFileSync(fileURLToPath(new URL('../../../../README.md', import.meta.url)), 'utf8');
+  const example = (language, begin) => readme.split('```').find((part) => part.startsWith(`${language}\n${begin}`)).slice(language.length + 1);
+  const program = example('js', "import { locks } from 'navlock';").replace(/^  \/\/ .*$/m, "  console.log('held');\n  for await (const _ of process.stdin);");
+  const [command] = example('sh', 'navlock --project run').split('\n').filter((line) => line.includes('--nonblock'));
+  writeFileSync(path.join(member, 'main.mjs'), program);
+  mkdirSync(path.join(folder, 'node_modules'));
+  symlinkSync(path.dirname(path.dirname(launcher)), path.join(folder, 'node_modules', 'navlock'));
+  const bin = path.join(folder, 'bin');
+  mkdirSync(bin);
+  writeFileSync(path.join(bin, 'navlock'), `#!/bin/sh\nexec '${runtimes.node[0]}' '${launcher}' "$@"\n`, { mode: 0o755 });
+  writeFileSync(path.join(bin, 'make'), '#!/bin/sh\necho "made $1"\n', { mode: 0o755 });
+  const { socket, remove } = openPlace();
+  context.after(remove);
+  const options = { cwd: member, env: { PATH: `${bin}:${process.env.PATH}`, NAVLOCK_SOCKET: socket }, timeout: 20_000 };
+  const holder = spawn(runtimes.node[0], ['main.mjs'], { ...options, stdio: ['pipe', 'pipe', 'inherit'] });
+  await once(holder.stdout, 'data');
+  const ask = () => spawnSync('sh', ['-c', command], { ...options, encoding: 'utf8' });
+  const refused = ask();
+  assert.equal(refused.status, 1);
+  assert.match(refused.stderr, /^navlock: "db" is held by node main\.mjs\[/);
+  holder.stdin.end();
+  assert.deepEqual(await once(holder, 'close'), [0, null]);
+  assert.equal(ask().stdout, 'made backup\n');
+});
 
 test('doctor says what came with the package, which bucket the folder has and why', async (context) => {
   const { folder, run } = open(context);
