@@ -24,7 +24,7 @@ use navlock_platform::socket::{self, AsyncListener};
 use tokio::runtime;
 
 use self::{browser::Entry, feed::Feed, gate::Gate, routes::Site};
-use crate::json::Object;
+use crate::json::{IfKnown, Object};
 
 /// Where pages are served.
 pub(crate) enum Listener {
@@ -39,11 +39,12 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// A site that shows the broker of this place. Pages can steal if `allow_steal` is set. `entry`,
-    /// if there is one, is removed when somebody has come in.
+    /// A site that shows the broker of this place, and at first only this bucket. Pages can steal if
+    /// `allow_steal` is set. `entry`, if there is one, is removed when somebody has come in.
     pub(crate) fn new(
         listener: Listener,
         place: Place,
+        bucket: Option<&str>,
         allow_steal: bool,
         entry: Arc<OnceLock<Entry>>,
     ) -> io::Result<Self> {
@@ -54,7 +55,8 @@ impl Web {
         let about = Object::default()
             .string("socket", &place.socket().to_string_lossy())
             .string("host", &navlock::this_process().host)
-            .boolean("canSteal", allow_steal);
+            .boolean("canSteal", allow_steal)
+            .if_known(bucket, |it, bucket| it.string("bucket", bucket));
         let (feed, gate) = (Feed::start(place.clone())?, Gate::new(port));
         let site = Site { feed, gate, about, place, allow_steal, entry };
         Ok(Self { listener, site: Arc::new(site) })

@@ -690,6 +690,7 @@ function take(data, isAnew) {
   for (const part of ['tree', 'deadlocks']) all[part] = data[part] ?? all[part];
   const fresh = all.deadlocks.filter(({ givesWay }) => !known.has(givesWay)).length;
   if (fresh && !isAnew) say(find('news'), `${plural(fresh, 'deadlock')} more was found.`);
+  if (all.head.version === undefined) filter.bucket = data.bucket ?? '';
   for (const key of ['version', 'broker', 'error', 'leftOut', 'host', 'socket', 'canSteal']) {
     if (key in data) all.head[key] = data[key];
   }

@@ -517,6 +517,18 @@ test('the table is filtered by bucket and by words', options, async (context) =>
   await row('db').waitFor();
 });
 
+test('a bucket that the command names is shown first', options, async (context) => {
+  const bucket = 'a/b+c d#é';
+  const { page, row, hold } = await look(context, { web: ['--bucket', bucket] });
+  await hold('--bucket', bucket, 'orders');
+  await hold('db');
+  await row('orders').waitFor();
+  assert.equal(await row('db').count(), 0);
+  assert.equal(await page.locator('#bucket').inputValue(), bucket);
+  await page.locator('#bucket').selectOption('');
+  await row('db').waitFor();
+});
+
 test('the token does not stay in the address, and nobody gets in without it', options, async (context) => {
   const { served, page } = await look(context);
   assert.match(page.url(), new RegExp(`^${served.origin}/[0-9a-f]{12}/$`));

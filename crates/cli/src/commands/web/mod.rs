@@ -26,8 +26,10 @@ pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure
     let failed =
         |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot serve: {error}"));
     let entry = Arc::new(OnceLock::<Entry>::new());
-    let web = Web::new(listener, context.place.clone(), args.allow_steal, Arc::clone(&entry))
-        .map_err(failed)?;
+    let bucket = Some(&*context.bucket).filter(|bucket| *bucket != "default");
+    let place = context.place.clone();
+    let web =
+        Web::new(listener, place, bucket, args.allow_steal, Arc::clone(&entry)).map_err(failed)?;
     let address = web.address();
     // Nobody can come in before the page is served. At that time, it is known which file has to be
     // removed.
