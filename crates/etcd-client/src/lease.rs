@@ -48,58 +48,24 @@ impl Client {
         self.unary("/etcdserverpb.Lease/LeaseTimeToLive", request).await
     }
 
-    /// Renews a lease, and opens a stream by which it can be renewed again.
+    /// Renews a lease.
     ///
     /// # Errors
     ///
     /// [`Error::LeaseKeepAliveError`] if there is no such lease; else see [`Error`].
-    pub async fn lease_keep_alive(
-        &mut self,
-        id: i64,
-    ) -> Result<(LeaseKeeper, LeaseKeepAliveStream), Error> {
+    pub async fn lease_keep_alive(&mut self, id: i64) -> Result<(), Error> {
         let opened = self.streaming("/etcdserverpb.Lease/LeaseKeepAlive", LeaseRequest { id });
-        let (ask, answers) = opened.await?;
-        let mut answers = LeaseKeepAliveStream { answers };
+        let (ask, mut answers): (mpsc::Sender<LeaseRequest>, Streaming<LeaseKeepAliveResponse>) =
+            opened.await?;
         let first = answers.message().await?.ok_or(Error::Closed)?;
-        if first.ttl <= 0 {
-            return Err(Error::LeaseKeepAliveError("there is no such lease".to_owned()));
+        // Etcd ends the call when it has nothing more to be asked. Its proxy would not answer if that was so
+        // from the beginning.
+        drop(ask);
+        tokio::spawn(async move { while let Ok(Some(_)) = answers.message().await {} });
+        if first.ttl > 0 {
+            return Ok(());
         }
-        Ok((LeaseKeeper { id, ask }, answers))
-    }
-}
-
-/// Renews a lease.
-#[derive(Debug)]
-pub struct LeaseKeeper {
-    id: i64,
-    ask: mpsc::Sender<LeaseRequest>,
-}
-
-impl LeaseKeeper {
-    /// Asks etcd to renew the lease. The answer comes by the stream.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Closed`] if the stream has ended.
-    pub async fn keep_alive(&mut self) -> Result<(), Error> {
-        self.ask.send(LeaseRequest { id: self.id }).await.map_err(|_| Error::Closed)
-    }
-}
-
-/// The answers to a [`LeaseKeeper`].
-#[derive(Debug)]
-pub struct LeaseKeepAliveStream {
-    answers: Streaming<LeaseKeepAliveResponse>,
-}
-
-impl LeaseKeepAliveStream {
-    /// The next answer; `None` when the stream has ended.
-    ///
-    /// # Errors
-    ///
-    /// See [`Error`].
-    pub async fn message(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Error> {
-        Ok(self.answers.message().await?)
+        Err(Error::LeaseKeepAliveError("there is no such lease".to_owned()))
     }
 }
 
@@ -123,7 +89,7 @@ pub struct LeaseRevokeResponse {}
 
 /// That a lease was renewed, or is not there.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub struct LeaseKeepAliveResponse {
+struct LeaseKeepAliveResponse {
     /// For how many seconds etcd keeps it from now on; 0 or less if it is not there.
     #[prost(int64, tag = "3")]
     pub ttl: i64,

@@ -42,10 +42,7 @@ pub use self::{
     connect::ConnectOptions,
     error::Error,
     kv::{DeleteResponse, GetResponse, PutResponse},
-    lease::{
-        LeaseGrantResponse, LeaseKeepAliveResponse, LeaseKeepAliveStream, LeaseKeeper,
-        LeaseKeysResponse, LeaseRevokeResponse, LeaseTimeToLiveResponse,
-    },
+    lease::{LeaseGrantResponse, LeaseKeysResponse, LeaseRevokeResponse, LeaseTimeToLiveResponse},
     messages::{
         DeleteRangeRequest, KeyValue, Member, MemberListResponse, PutRequest, RangeRequest,
         ResponseHeader, StatusResponse, WatchCreateRequest, prefix_end,

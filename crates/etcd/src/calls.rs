@@ -1,23 +1,25 @@
-//! Calls to etcd. Each has a timeout, and each failure tells what to do about it.
+//! Calls to etcd. Each failure tells what to do about it.
 
 mod convert;
-mod failures;
+pub(crate) mod failures;
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use navlock_etcd_client::{Client, DeleteRangeRequest, RangeRequest, ResponseHeader};
-use tokio::time::{self, sleep};
+use tokio::time::{self, Instant, sleep};
 
 pub(crate) use self::failures::FULL;
+use self::failures::is_of_connection;
 use crate::{
     clock::Uptime,
     data::{Answer, KeyValue, Listing, Step, Transaction, prefix_end},
     failure::Failure,
     lease::{LeaseName, Renewal},
+    load::{Running, about},
     members::{Member, Members},
 };
 
-/// Makes a call after a `delay`, for no longer than `timeout`.
+/// Makes a call after a `delay`, as soon as there is room for it. After `timeout`, the call is late.
 async fn call<T>(
     members: &Members,
     delay: Duration,
@@ -25,22 +27,55 @@ async fn call<T>(
     call: impl AsyncFnOnce(Client) -> Result<T, navlock_etcd_client::Error>,
 ) -> Result<T, Failure> {
     if !delay.is_zero() {
-        sleep(delay).await;
+        sleep(about(delay)).await;
     }
+    let running = members.load.enter().await;
+    call_at_once(members, timeout, Some(&running), call).await
+}
+
+/// Makes a call without waiting until there is room for it.
+///
+/// The answer to a late call is waited for as long as the connection is used: if the call was made again,
+/// etcd would do it twice.
+async fn call_at_once<T>(
+    members: &Members,
+    timeout: Duration,
+    running: Option<&Running<'_>>,
+    call: impl AsyncFnOnce(Client) -> Result<T, navlock_etcd_client::Error>,
+) -> Result<T, Failure> {
     let Member { client, generation, endpoint, .. } = members.best(timeout).await;
-    let answer = match time::timeout(timeout, call(client)).await {
-        Ok(answer) => answer.map_err(Failure::from),
-        Err(_) => Err(Failure::timed_out(timeout)),
+    let sent = Instant::now();
+    let late = async {
+        sleep(timeout).await;
+        running.inspect(|running| running.note_late());
+        members.until_left(generation, timeout).await;
     };
-    match answer {
-        Err(Failure::Unknown(why)) => {
-            members.avoid(generation);
+    let call = pin!(call(client));
+    let failure = tokio::select! {
+        biased;
+        answer = call => match answer {
+            Ok(answer) => {
+                running.filter(|_| sent.elapsed() < timeout).inspect(|running| running.note_served());
+                return Ok(answer);
+            }
+            Err(error) => {
+                if is_of_connection(&error) {
+                    members.avoid(generation);
+                }
+                Failure::from(error)
+            }
+        },
+        () = late => Failure::timed_out(timeout),
+    };
+    match failure {
+        Failure::Unknown(why) => {
+            members.doubt(generation);
             let message = format!("{why}, at {endpoint}");
             Err(Failure::Unknown(why.with_message(message)))
         }
         // The credentials were replaced meanwhile, so the next try may succeed.
-        Err(Failure::Refused(error)) if members.renew() => Err(Failure::passing(error)),
-        answer => answer,
+        Failure::Refused(error) if members.renew() => Err(Failure::passing(error)),
+        failure => Err(failure),
     }
 }
 
@@ -145,7 +180,8 @@ pub(crate) async fn lease(
     timeout: Duration,
 ) -> Result<(LeaseName, Renewal), Failure> {
     let mut sent = Uptime::now();
-    let answer = call(&members, Duration::ZERO, timeout, async |mut client| {
+    // Like a keepalive, it waits for no other call.
+    let answer = call_at_once(&members, timeout, None, async |mut client| {
         sent = Uptime::now();
         client.lease_grant(seconds).await
     });

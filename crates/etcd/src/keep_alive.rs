@@ -2,21 +2,27 @@
 
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use navlock_etcd_client::Error;
 use tokio::{
     sync::Notify,
-    time::{self, sleep},
+    time::{self, Instant, sleep, sleep_until},
 };
 
 use crate::{
     LOGS,
     clock::Uptime,
     lease::{LeaseEvent, Renewal, pause},
+    load::about,
     members::Members,
 };
 
 /// Keeps a lease alive as long as this future is polled and etcd keeps the lease. A new lease is
 /// good for this long. A lease of another connection is renewed at once, and any lease whenever that is
 /// `wanted`.
+///
+/// If the answer to a keepalive is late, the next one is sent, and another member may be found that answers.
+/// The late answer renews the lease all the same, from the moment on at which it was asked for.
 pub(crate) async fn keep(
     members: Members,
     id: i64,
@@ -25,8 +31,6 @@ pub(crate) async fn keep(
     wanted: &Notify,
     tell: impl Fn(LeaseEvent),
 ) {
-    // What was wanted during a pause needs no pause after it.
-    let rest = async |time| drop(time::timeout(time, wanted.notified()).await);
     let is_new = time_to_live.is_some();
     let time_to_live = match time_to_live {
         Some(time_to_live) => time_to_live,
@@ -37,55 +41,53 @@ pub(crate) async fn keep(
     };
     let pause = pause(time_to_live);
     let again = (time_to_live / 20).min(Duration::from_millis(500));
-    let mut wait = if is_new { pause } else { Duration::ZERO };
-    loop {
-        rest(wait).await;
+    let renew = async || {
         let member = members.best(timeout).await;
-        let mut client = member.client.clone();
         let sent = Uptime::now();
-        let (mut keeper, mut stream) =
-            match time::timeout(timeout, client.lease_keep_alive(id)).await {
-                Ok(Ok(opened)) => opened,
-                Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
-                    tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                    return tell(LeaseEvent::Gone);
+        let mut client = member.client;
+        let renewed = client.lease_keep_alive(id);
+        // An answer that is as late as this renews nothing.
+        let renewed = time::timeout(time_to_live, renewed).await;
+        (sent, member.generation, renewed.unwrap_or(Err(Error::Closed)))
+    };
+    let mut running = FuturesUnordered::new();
+    let mut due = Instant::now() + if is_new { pause } else { Duration::ZERO };
+    let (mut generation, mut last) = (0, Uptime::default());
+    loop {
+        let is_late = tokio::select! {
+            biased;
+            Some((sent, generation, renewed)) = running.next() => {
+                match renewed {
+                    Ok(()) if sent > last => {
+                        last = sent;
+                        tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
+                        due = Instant::now() + pause.saturating_sub(sent.elapsed());
+                    }
+                    Ok(()) => {}
+                    Err(Error::LeaseKeepAliveError(_)) => {
+                        tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
+                        return tell(LeaseEvent::Gone);
+                    }
+                    Err(_) => {
+                        tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
+                        members.avoid(generation);
+                        due = Instant::now() + about(again);
+                    }
                 }
-                Ok(Err(_)) | Err(_) => {
-                    tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                    members.avoid(member.generation);
-                    wait = again;
-                    continue;
-                }
-            };
-        tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
-        loop {
-            rest(pause).await;
-            let sent = Uptime::now();
-            let answer = time::timeout(timeout, async {
-                keeper.keep_alive().await?;
-                stream.message().await
-            });
-            match answer.await {
-                Ok(Ok(Some(answer))) if answer.ttl > 0 => {
-                    tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
-                }
-                Ok(Ok(Some(_))) => {
-                    tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                    return tell(LeaseEvent::Gone);
-                }
-                // The stream is given up, so that a late answer is not mistaken for the answer to
-                // the next renewal.
-                Ok(Ok(None) | Err(_)) | Err(_) => {
-                    tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                    members.avoid(member.generation);
-                    break;
-                }
+                continue;
             }
-            if members.current().generation != member.generation {
-                break;
-            }
+            // The one that is on its way may not say how it is now.
+            () = wanted.notified(), if running.is_empty() => false,
+            () = members.changed(generation), if !running.is_empty() => false,
+            () = sleep_until(due) => !running.is_empty(),
+        };
+        if is_late {
+            tracing::debug!(target: LOGS, lease = id, "the answer to a keepalive is late");
+            members.avoid(generation);
         }
-        wait = Duration::ZERO;
+        generation = members.current().generation;
+        running.push(renew());
+        due = Instant::now() + timeout;
     }
 }
 
@@ -99,7 +101,7 @@ async fn granted(members: &Members, id: i64, timeout: Duration) -> Option<Durati
             let seconds = u64::try_from(lease.granted_ttl).ok().filter(|_| lease.is_there());
             return seconds.map(Duration::from_secs);
         }
-        members.avoid(member.generation);
-        sleep(Duration::from_millis(100)).await;
+        members.doubt(member.generation);
+        sleep(about(Duration::from_millis(100))).await;
     }
 }

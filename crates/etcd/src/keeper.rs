@@ -10,6 +10,7 @@ mod asking_owners;
 mod data_loss;
 mod findings;
 mod giving_up;
+mod gone;
 mod history;
 mod lease_states;
 mod leases;
@@ -20,7 +21,6 @@ mod operations;
 mod others_leases;
 mod ownership;
 mod owning;
-mod pending_lists;
 mod pending_query;
 mod pending_reclaim;
 mod queries;
@@ -45,9 +45,9 @@ use navlock_engine::RequestId;
 pub(crate) use self::messages::{Call, Done, Listed, Message, Operated, Why};
 use self::{
     agent::{Agent, LeaseState},
+    gone::Gone,
     history::History,
     lease_states::{ExpiringLease, Lease, OwnLease},
-    pending_lists::{Gone, Lists},
     pending_query::Query,
     pending_reclaim::Reclaim,
 };
@@ -129,7 +129,6 @@ pub(crate) struct Keeper {
     /// Keys that have gone. Nobody is told of them before it is known whether their lease has gone
     /// as well.
     gone: Vec<Gone>,
-    lists: Lists,
     /// Since when owners have been asked for their names: by owner key, with the revision since which the
     /// question stands there.
     asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
@@ -168,7 +167,6 @@ impl Keeper {
             own: OwnLease::default(),
             expiring: HashMap::default(),
             gone: Vec::new(),
-            lists: Lists::default(),
             asked: HashMap::default(),
             history: History::default(),
             is_quitting: false,
@@ -278,9 +276,6 @@ impl Keeper {
             Done::Operated(of, result) => self.operated(of, result),
             Done::Paused(of) => self.try_again(of),
             Done::Listed(of, known, result) => {
-                if matches!(of, Listed::Name(..)) {
-                    self.list_next();
-                }
                 if self.takes(known, &result) {
                     match of {
                         Listed::Name(watch, begun) => self.listed(watch, begun, result),

@@ -102,6 +102,7 @@ mod keeper;
 mod keys;
 mod lease;
 mod left;
+mod load;
 mod members;
 mod mirror;
 mod options;

@@ -1,13 +1,19 @@
 //! The members of an etcd cluster, of which one is used at a time.
 //!
 //! Calls do not go to all members in turn, because a member that hangs would then delay every second or
-//! third call, as long as its connection looks good. A call that gets no answer reports this, and all
-//! calls go on with another member.
+//! third call, as long as its connection looks good. Nor is a member left because a call is late: an etcd
+//! that has too much to do would have even more to do. A late call has the member asked one question
+//! ([`Members::doubt`]). If the answer to the question, or to a keepalive, is late as well, another
+//! connection is looked for, to whichever member answers. The connection that there is stays, with all its
+//! watches and calls, if it answers first.
 //!
 //! The endpoints from the options come first. If a member advertises one of these endpoints as its own,
 //! the members are asked now and then for the endpoints of all members, so that members may come, go and
 //! be replaced. If no member advertises one of them, as behind a proxy or a tunnel, the advertised
 //! endpoints mean nothing here and are not used.
+
+mod ask;
+mod search;
 
 use std::{
     collections::HashSet,
@@ -16,15 +22,15 @@ use std::{
 };
 
 use navlock_core::{Error, Unreachable, UnreachableKind, host::seconds};
-use navlock_etcd_client::{Client, RangeRequest, prefix_end};
+use navlock_etcd_client::Client;
 use tokio::{
     sync::watch,
     time::{self, Instant, sleep},
 };
 
+use self::ask::ask;
 use crate::{
-    LOGS, credentials::Credentials, failure::Failure, hint::hint, keys::BucketKeys,
-    options::EtcdOptions,
+    LOGS, credentials::Credentials, failure::Failure, hint::hint, load::Load, options::EtcdOptions,
 };
 
 /// How often each member is tried for the first connection, if there are several.
@@ -45,6 +51,8 @@ pub(crate) struct Members {
     options: Arc<EtcdOptions>,
     current: Arc<watch::Sender<Member>>,
     learned: Arc<Mutex<Learned>>,
+    /// The calls of the connection.
+    pub(crate) load: Arc<Load>,
 }
 
 /// What the members have said of themselves.
@@ -66,9 +74,17 @@ pub(crate) struct Member {
     pub(crate) endpoint: String,
     /// How often the member was changed before.
     pub(crate) generation: u64,
-    /// A moment from which on the member has not answered. Another member is being looked for.
+    /// Whether the member is being asked if it is there.
+    is_doubted: bool,
+    /// A moment from which on the member has not answered. Another connection is being looked for.
     /// `None` if the member answers.
     avoided: Option<Instant>,
+}
+
+impl Member {
+    fn new(client: Client, credentials: Credentials, endpoint: String, generation: u64) -> Self {
+        Self { client, credentials, endpoint, generation, is_doubted: false, avoided: None }
+    }
 }
 
 impl Members {
@@ -99,9 +115,10 @@ impl Members {
         };
         let why = match time::timeout(options.timeout, asked).await {
             Ok(Ok(((client, credentials), endpoint))) => {
-                let first = Member { client, credentials, endpoint, generation: 0, avoided: None };
+                let first = Member::new(client, credentials, endpoint, 0);
                 let current = Arc::new(watch::Sender::new(first));
-                let members = Self { options: Arc::new(options), current, learned: Arc::default() };
+                let (learned, load) = Default::default();
+                let members = Self { options: Arc::new(options), current, learned, load };
                 if members.options.follows_members {
                     tokio::spawn(members.follow());
                 }
@@ -145,13 +162,14 @@ impl Members {
         Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, message)).error()
     }
 
-    /// The member to use. If another member is being looked for, waits for that member, but no
-    /// longer than `timeout`.
+    /// The member to use. If the member does not answer, waits until one does, but no longer than
+    /// `timeout`.
     pub(crate) async fn best(&self, timeout: Duration) -> Member {
         let current = self.current();
         // With a single endpoint there is no better member to wait for.
         if current.avoided.is_some() && self.endpoints().len() > 1 {
-            let _ = time::timeout(timeout, self.changed(current.generation)).await;
+            let answers = |current: &Member| current.avoided.is_none();
+            let _ = time::timeout(timeout, self.current.subscribe().wait_for(answers)).await;
             return self.current();
         }
         current
@@ -181,56 +199,6 @@ impl Members {
         is_new
     }
 
-    /// To be called when the member of this generation has not answered: looks for another one that
-    /// answers.
-    pub(crate) fn avoid(&self, generation: u64) {
-        let begins = self.current.send_if_modified(|current| {
-            // With a single endpoint, a new connection to it is made.
-            let begins = current.generation == generation && current.avoided.is_none();
-            if begins {
-                current.avoided = Some(Instant::now());
-            }
-            begins
-        });
-        if begins {
-            let endpoint = &*self.current().endpoint;
-            tracing::warn!(target: LOGS, endpoint, "etcd does not answer; another member is looked for");
-            tokio::spawn(self.clone().find(generation));
-        }
-    }
-
-    async fn find(self, generation: u64) {
-        let (avoided, began) = (self.current().endpoint, Instant::now());
-        loop {
-            let (all, cluster) = (self.endpoints(), self.learned().cluster);
-            let (count, given) = (all.len(), self.options.endpoints.len());
-            let at = all.iter().position(|endpoint| *endpoint == avoided);
-            // The member that has not answered is tried last, because it may answer again by that
-            // time.
-            let from = at.map_or(0, |at| at + 1);
-            for (nth, endpoint) in all.iter().enumerate().cycle().skip(from).take(count) {
-                // An endpoint that was not in the options has to prove that it belongs to the same
-                // cluster.
-                let cluster = (nth >= given).then_some(cluster);
-                match ask(&self.options, endpoint, count > 1, cluster).await {
-                    Ok((client, credentials)) => {
-                        let after = began.elapsed();
-                        tracing::info!(target: LOGS, endpoint, ?after, "etcd answers again");
-                        let (endpoint, generation) = (endpoint.clone(), generation + 1);
-                        let found =
-                            Member { client, credentials, endpoint, generation, avoided: None };
-                        self.current.send_replace(found);
-                        return;
-                    }
-                    Err(failure) => {
-                        tracing::debug!(target: LOGS, endpoint, ?failure, "no answer");
-                    }
-                }
-                sleep(PAUSE).await;
-            }
-        }
-    }
-
     /// All endpoints that are known. The endpoints of the options come first.
     fn endpoints(&self) -> Vec<String> {
         let learned = self.learned();
@@ -247,15 +215,18 @@ impl Members {
     /// the members.
     fn follow(&self) -> impl Future<Output = ()> + Send + use<> {
         let (options, mut changes) = (Arc::clone(&self.options), self.current.subscribe());
+        let pause = FOLLOWS * options.time_to_live;
         let (current, learned) = (Arc::downgrade(&self.current), Arc::downgrade(&self.learned));
+        let load = Arc::clone(&self.load);
         async move {
             loop {
                 let all = (Weak::upgrade(&current), Weak::upgrade(&learned));
                 let (Some(current), Some(learned)) = all else { return };
-                let members = Self { options: Arc::clone(&options), current, learned };
+                let options = Arc::clone(&options);
+                let members = Self { options, current, learned, load: Arc::clone(&load) };
                 members.learn().await;
                 drop(members);
-                let _ = time::timeout(FOLLOWS * options.time_to_live, changes.changed()).await;
+                let _ = time::timeout(pause, changes.changed()).await;
             }
         }
     }
@@ -266,7 +237,7 @@ impl Members {
             Ok(Ok(said)) => said,
             // The user may lack the permission.
             Ok(Err(_)) => return,
-            Err(_) => return self.avoid(generation),
+            Err(_) => return self.doubt(generation),
         };
         let cluster = said.header.unwrap_or_default().cluster_id;
         let members = said.members.iter().filter(|member| !member.is_learner);
@@ -319,37 +290,6 @@ fn place(endpoint: &str) -> (bool, String) {
 fn is_here(endpoint: &str) -> bool {
     let (_, place) = place(endpoint);
     ["127.", "localhost:", "[::1]:", "0.0.0.0:"].iter().any(|here| place.starts_with(here))
-}
-
-/// Connects to an endpoint, and asks it something, because only an answer shows that a member is there.
-/// If `cluster` is known, the member has to belong to this cluster.
-async fn ask(
-    options: &EtcdOptions,
-    endpoint: &str,
-    is_one_of_several: bool,
-    cluster: Option<u64>,
-) -> Result<(Client, Credentials), Failure> {
-    let credentials = options.credentials_now().map_err(|why| Failure::Unknown(why.into()))?;
-    let asked = async {
-        let with = options.client(&credentials);
-        let mut client = Client::connect([endpoint], Some(with)).await?;
-        let prefix = BucketKeys::new(&options.namespace, "").all();
-        let all = RangeRequest::range(&*prefix, prefix_end(&prefix));
-        let answer = client.get(RangeRequest { keys_only: true, limit: 1, ..all }).await?;
-        let there = answer.header.unwrap_or_default().cluster_id;
-        Ok::<_, navlock_etcd_client::Error>((client, there))
-    };
-    // A single endpoint may take all the time that there is for connecting.
-    let timeout = if is_one_of_several { options.call() } else { options.timeout };
-    match time::timeout(timeout, asked).await {
-        Ok(asked) => match asked? {
-            (_, there) if cluster.is_some_and(|cluster| cluster != there) => {
-                Err(Failure::unknown("there is another etcd"))
-            }
-            (client, _) => Ok((client, credentials)),
-        },
-        Err(_) => Err(Failure::timed_out(timeout)),
-    }
 }
 
 #[cfg(test)]

@@ -90,10 +90,9 @@ impl EtcdOptions {
         self
     }
 
-    /// How long it may take to connect; 5 s if this is not called. One call may also take this long
-    /// before it is made again. But a call never takes longer than an eighth of the
-    /// [time to live](Self::time_to_live), or half a second if that is more, because the next try
-    /// may use another member while one member hangs.
+    /// How long it may take to connect; 5 s if this is not called. One call may also take this long before
+    /// the member is asked whether it is there, and left for another one if it is not. But a call never takes
+    /// longer than an eighth of the [time to live](Self::time_to_live), or half a second if that is more.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.timeout = time.max(Duration::from_millis(10));

@@ -29,8 +29,10 @@ use crate::{
     hash::HashState,
     keep_alive,
     keeper::{Call, Done, Keeper, Message, Shared},
-    lease::{LeaseName, Renewal, Share},
+    keys::BucketKeys,
+    lease::{self, LeaseName, Renewal, Share},
     left::{self, Held},
+    load::about,
     members::Members,
     options::EtcdOptions,
     silence::Silences,
@@ -91,7 +93,9 @@ impl Thread {
             }
         };
         // The task ends together with this thread, which has the only sender.
-        tokio::spawn(watch::watch(members.clone(), watched, options.call(), word));
+        let nothing = BucketKeys::nothing(&options.namespace);
+        let check = watch::Check::new(nothing, lease::pause(options.time_to_live));
+        tokio::spawn(watch::watch(members.clone(), watched, check, options.call(), word));
         Self {
             keeper: Keeper::new(shared, options.clone(), owner),
             options,
@@ -192,7 +196,9 @@ impl Thread {
             Call::Operate { of, transaction } => calls::transaction(members, transaction, timeout)
                 .map(|result| Some(Done::Operated(of, result)))
                 .boxed(),
-            Call::Pause { of, delay } => sleep(delay).map(|()| Some(Done::Paused(of))).boxed(),
+            Call::Pause { of, delay } => {
+                sleep(about(delay)).map(|()| Some(Done::Paused(of))).boxed()
+            }
             Call::List { of, known, prefix, most, at, delay } => {
                 calls::list(members, prefix, (most, at), delay, timeout)
                     .map(move |result| Some(Done::Listed(of, known, result)))

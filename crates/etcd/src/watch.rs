@@ -1,23 +1,24 @@
 //! The watches of names: one stream for all of them.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+mod asked;
+mod check;
 
-use navlock_etcd_client::{
-    EventType, WatchAsk, WatchAsks, WatchCreateRequest, WatchResponse, WatchStream,
-};
-use tokio::{
-    sync::mpsc,
-    time::{self, sleep},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use navlock_etcd_client::{EventType, WatchAsk, WatchAsks, WatchResponse, WatchStream};
+use tokio::{sync::mpsc, time::sleep};
+
+pub(crate) use self::check::Check;
+use self::{
+    asked::{Ask, Asked, Wanted},
+    check::CHECK,
+};
 use crate::{
     LOGS,
+    calls::failures::is_of_connection,
     data::KeyValue,
     keys::BucketKeys,
+    load::about,
     members::{Member, Members},
     mirror::{Event, Put},
     strays,
@@ -36,6 +37,9 @@ pub(crate) enum Watched {
     Up,
     /// The watch reports these events, of whole revisions.
     Events(Vec<Event>),
+    /// All watches go on from what they have told, through another stream. If etcd has been restored
+    /// meanwhile and is further than it was, they may have missed something.
+    GoOn,
 }
 
 /// An order to watch, or to stop watching.
@@ -51,63 +55,49 @@ pub(crate) enum Order {
     Unwatch(u64),
 }
 
-/// A watch that was ordered.
-struct Wanted {
-    keys: BucketKeys,
-    prefix: Vec<u8>,
-    /// The revision at which the watch begins, if it has not begun before.
-    from: Option<i64>,
-    /// The watch's id on the stream, if etcd has told it.
-    id: Option<i64>,
-}
-
-impl Wanted {
-    fn asked(&self, watch: u64) -> WatchCreateRequest {
-        let (id, start) = (number(watch), self.from.unwrap_or_default());
-        WatchCreateRequest { id, start, ..WatchCreateRequest::prefix(&*self.prefix) }
-    }
-
-    /// Notes that the next stream begins this watch at that time. What happens before that is
-    /// unknown.
-    fn forget(&mut self) {
-        (self.from, self.id) = (None, None);
-    }
-}
-
 /// Watches what it is ordered to watch, through one stream, as long as somebody can send orders.
 /// When the stream ends (etcd restarts, has no leader, or does not know us any more), another one
-/// begins, and each watch begins anew with [`Watched::Up`]. A watch that etcd ends, because it has
-/// compacted events that were not sent yet, also begins anew.
+/// begins, and each watch goes on from what it has told. A watch whose next events etcd has compacted
+/// begins anew with [`Watched::Up`], and so do all watches if etcd has lost its data.
 pub(crate) async fn watch(
     members: Members,
     orders: mpsc::UnboundedReceiver<Order>,
+    check: Check,
     timeout: Duration,
     tell: impl Fn(u64, Watched),
 ) {
-    let mut watching = Watching { orders, wanted: BTreeMap::new(), tell };
+    let (check, wanted, seen) = (Arc::new(check), BTreeMap::new(), Seen::default());
+    let mut watching =
+        Watching { orders, check: Arc::clone(&check), wanted, seen, goes_on: false, tell };
     while watching.until_wanted().await {
         let member = members.best(timeout).await;
-        if let Some(stream) = watching.open(&member, timeout).await {
+        let late = async {
+            sleep(timeout).await;
+            members.until_left(member.generation, timeout).await;
+        };
+        let opened = tokio::select! {
+            opened = watching.open(&members, &member) => opened,
+            () = late => None,
+        };
+        if let Some(stream) = opened {
             tracing::debug!(target: LOGS, names = watching.wanted.len(), "names are watched");
+            let asks = stream.asks();
             let end = tokio::select! {
                 end = watching.serve(stream) => end,
                 () = members.changed(member.generation) => End::Member,
+                () = check.until_hung(&members, &member, &asks, timeout) => End::Stream,
             };
+            watching.goes_on = !matches!(end, End::Idle);
             match end {
                 End::Idle => continue,
-                End::Stream => members.avoid(member.generation),
+                End::Stream => members.doubt(member.generation),
+                End::Connection => members.avoid(member.generation),
                 End::Member => {}
             }
         } else {
-            members.avoid(member.generation);
+            members.doubt(member.generation);
         }
-        // This includes watches that were ordered meanwhile, because their revisions are from
-        // before the change.
-        while let Ok(order) = watching.orders.try_recv() {
-            watching.note(order);
-        }
-        watching.wanted.values_mut().for_each(Wanted::forget);
-        sleep(PAUSE).await;
+        sleep(about(PAUSE)).await;
     }
 }
 
@@ -117,76 +107,28 @@ enum End {
     Idle,
     /// Another member is used now.
     Member,
+    /// The connection has failed.
+    Connection,
     /// The stream has ended, or etcd does not serve us through it, perhaps because it has forgotten
     /// our login.
     Stream,
 }
 
-/// A request to etcd on the stream.
-enum Ask {
-    Watch(u64),
-    /// Ends the watch with this id.
-    End(i64),
-}
-
-/// The watches that were asked for on a stream, and the watches that have still to be asked for.
-#[derive(Default)]
-struct Asked {
-    next: VecDeque<Ask>,
-    /// The watches for which etcd has not answered yet, in the order in which they were asked for.
-    unanswered: VecDeque<u64>,
-    /// The watches by their ids on the stream.
-    ids: HashMap<i64, u64>,
-    /// Whether watches get the ids that we propose; `None` before the first answer. Etcd takes these
-    /// ids. Etcd's proxy makes ids of its own, and answers in any order, so it is asked for one watch at
-    /// a time.
-    is_ours_to_name: Option<bool>,
-}
-
-impl Asked {
-    /// The next watch to ask for, if a watch may be asked for now.
-    fn next(&mut self, wanted: &BTreeMap<u64, Wanted>) -> Option<WatchAsk> {
-        loop {
-            match *self.next.front()? {
-                Ask::End(id) => return Some(WatchAsk::cancel(id)),
-                Ask::Watch(watch) => {
-                    if let Some(wanted) = wanted.get(&watch) {
-                        let may_ask =
-                            self.unanswered.is_empty() || self.is_ours_to_name == Some(true);
-                        let ask = || WatchAsk::watch(wanted.asked(watch));
-                        return may_ask.then(ask);
-                    }
-                    // This watch is not wanted any more.
-                    self.next.pop_front();
-                }
-            }
-        }
-    }
-
-    /// Notes that the next watch was asked for.
-    fn has_asked(&mut self) {
-        if let Some(Ask::Watch(watch)) = self.next.pop_front() {
-            self.unanswered.push_back(watch);
-        }
-    }
-
-    /// Takes in an answer. Returns the watch that has begun; `None` if etcd has not begun it.
-    fn begun(&mut self, response: &WatchResponse) -> Option<u64> {
-        let watch = self.unanswered.pop_front()?;
-        let (id, ours) = (response.watch_id, number(watch));
-        let is_ours_to_name = *self.is_ours_to_name.get_or_insert(id == ours);
-        let is_it = !response.canceled && (id == ours || !is_ours_to_name);
-        is_it.then(|| {
-            self.ids.insert(id, watch);
-            watch
-        })
-    }
+/// The etcd that is watched, as far as it was heard of.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    cluster: u64,
+    revision: i64,
 }
 
 /// All watches that are wanted, and the channel for their reports.
 struct Watching<T> {
     orders: mpsc::UnboundedReceiver<Order>,
+    check: Arc<Check>,
     wanted: BTreeMap<u64, Wanted>,
+    seen: Seen,
+    /// Whether the watches were interrupted.
+    goes_on: bool,
     tell: T,
 }
 
@@ -204,7 +146,8 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     fn note(&mut self, order: Order) -> Option<Ask> {
         match order {
             Order::Watch { watch, keys, prefix, from } => {
-                self.wanted.insert(watch, Wanted { keys, prefix, from, id: None });
+                let told = from.map(|from| from - 1);
+                self.wanted.insert(watch, Wanted { keys, prefix, told, id: None });
                 Some(Ask::Watch(watch))
             }
             Order::Unwatch(watch) => Some(Ask::End(self.wanted.remove(&watch)?.id?)),
@@ -212,27 +155,40 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     }
 
     /// Opens a stream, with the first of the watches.
-    async fn open(&mut self, member: &Member, timeout: Duration) -> Option<WatchStream> {
+    async fn open(&mut self, members: &Members, member: &Member) -> Option<WatchStream> {
+        // From here on, the member has everything that others have heard of.
+        let there = members.first_key(member).await.ok()?;
+        let is_another = self.seen.cluster != 0 && self.seen.cluster != there.cluster_id;
+        // What a proxy says of revisions may be about the watches of others.
+        if is_another || there.revision < self.seen.revision || self.check.is_proxied() {
+            self.wanted.values_mut().for_each(Wanted::forget);
+        }
+        self.seen = Seen { cluster: there.cluster_id, revision: there.revision };
         let mut client = member.client.clone();
         let (&watch, wanted) = self.wanted.first_key_value()?;
-        let opened = client.watch(wanted.asked(watch));
-        time::timeout(timeout, opened).await.ok()?.ok()
+        let opened = client.watch(wanted.asked(watch)).await.ok()?;
+        if std::mem::take(&mut self.goes_on) {
+            (self.tell)(watch, Watched::GoOn);
+        }
+        Some(opened)
     }
 
     /// Serves the watches through this stream.
     async fn serve(&mut self, mut stream: WatchStream) -> End {
         let asks = stream.asks();
-        let mut asked = Asked {
-            next: self.wanted.keys().map(|&watch| Ask::Watch(watch)).collect(),
-            ..Asked::default()
-        };
+        let mut asked = Asked::new(self.wanted.keys().copied());
+        self.wanted.values_mut().for_each(|wanted| wanted.id = None);
         // The first watch was asked for when the stream was opened.
-        asked.has_asked();
+        asked.has_asked(self.seen.revision);
         loop {
             let next = asked.next(&self.wanted);
             tokio::select! {
                 response = stream.message() => {
-                    let Ok(Some(response)) = response else { return End::Stream };
+                    let response = match response {
+                        Ok(Some(response)) => response,
+                        Err(error) if is_of_connection(&error) => return End::Connection,
+                        Ok(None) | Err(_) => return End::Stream,
+                    };
                     if !self.heard(&response, &mut asked) {
                         return End::Stream;
                     }
@@ -241,7 +197,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
                     if is_asked.is_err() {
                         return End::Stream;
                     }
-                    asked.has_asked();
+                    asked.has_asked(self.seen.revision);
                 }
                 order = self.orders.recv() => match order {
                     None => {
@@ -265,9 +221,16 @@ impl<T: Fn(u64, Watched)> Watching<T> {
 
     /// Takes in a response of etcd. Returns whether etcd does what it was asked to do.
     fn heard(&mut self, response: &WatchResponse, asked: &mut Asked) -> bool {
-        let id = response.watch_id;
+        let (id, header) = (response.watch_id, response.header.unwrap_or_default());
+        if id == CHECK {
+            self.check.note_answer();
+            asked.next.extend((!response.canceled).then_some(Ask::End(CHECK)));
+            return true;
+        }
         if response.created {
-            let Some(watch) = asked.begun(response) else {
+            let begun = asked.begun(response);
+            self.check.note_proxied(asked.is_ours_to_name == Some(false));
+            let Some((watch, seen)) = begun else {
                 tracing::debug!(target: LOGS, "etcd refuses to tell of a name by this stream");
                 return false;
             };
@@ -278,10 +241,14 @@ impl<T: Fn(u64, Watched)> Watching<T> {
                 return true;
             };
             wanted.id = Some(id);
-            let revision = response.header.unwrap_or_default().revision;
             // Etcd may have been restored to an older state, or this member may be behind.
-            if wanted.from.is_none_or(|from| revision < from - 1) {
+            if wanted.told.is_none_or(|told| header.revision < told) {
                 (self.tell)(watch, Watched::Up);
+            }
+            if asked.is_ours_to_name == Some(true) {
+                self.seen.revision = self.seen.revision.max(header.revision);
+                // The answer may have a later revision than the first that the watch tells of.
+                wanted.told.get_or_insert(seen);
             }
         }
         // We have ended this watch ourselves.
@@ -301,7 +268,16 @@ impl<T: Fn(u64, Watched)> Watching<T> {
                 EventType::Delete => Event { put: None, ..told },
             })
         });
-        let events: Vec<_> = events.collect();
+        // A member that was behind may tell of events from before the watch.
+        let is_new = |event: &Event| wanted.told.is_none_or(|told| event.revision > told);
+        let events: Vec<_> = events.filter(is_new).collect();
+        if asked.is_ours_to_name == Some(true) && !response.created {
+            // Of progress there are no events. While a watch catches up, its events are older than the
+            // revision of the response.
+            let last = events.iter().map(|event| event.revision).max();
+            let is_progress = response.events.is_empty();
+            wanted.told = wanted.told.max(last.or(is_progress.then_some(header.revision)));
+        }
         if !events.is_empty() {
             (self.tell)(watch, Watched::Events(events));
         }
@@ -315,11 +291,6 @@ async fn ask(
     next: Option<WatchAsk>,
 ) -> Option<Result<(), navlock_etcd_client::Error>> {
     Some(asks.ask(next?).await)
-}
-
-/// The id that we propose for a watch on its stream. Watches are counted from 1 on.
-fn number(watch: u64) -> i64 {
-    i64::try_from(watch).unwrap_or(i64::MAX)
 }
 
 /// Reads a key that exists, as an event; `None` if navlock has not written the key.

@@ -75,8 +75,18 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
 
 /// Whether our side has made the error, because the connection failed. An error that etcd has answered has
 /// no cause beneath it.
-fn is_of_connection(cause: &Cause) -> bool {
-    matches!(cause, Cause::GRpcStatus(status) if status.source().is_some())
+pub(crate) fn is_of_connection(cause: &Cause) -> bool {
+    match cause {
+        Cause::GRpcStatus(status) => status.source().is_some(),
+        Cause::Closed => true,
+        _ => false,
+    }
+}
+
+/// Whether the member that has answered this is there, and would be asked in vain no less than others.
+pub(crate) fn is_alive(error: &Cause) -> bool {
+    let is_so = |code| matches!(code, RESOURCE_EXHAUSTED | PERMISSION_DENIED);
+    matches!(error, Cause::GRpcStatus(status) if status.source().is_none() && is_so(status.code() as i32))
 }
 
 fn kind(code: i32, message: &str, is_of_connection: bool) -> UnreachableKind {

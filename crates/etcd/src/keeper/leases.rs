@@ -220,6 +220,11 @@ impl Keeper {
         }
     }
 
+    /// Has the keys under the leases compared with what should be there, as soon as there is a tick.
+    pub(super) fn sweep_soon(&mut self) {
+        self.leases.values_mut().for_each(|lease| lease.swept = Uptime::default());
+    }
+
     /// Ends the connection's lease if no agent uses it and a try that was given up may still come
     /// late. The key of that try would stay as long as the lease does.
     fn end_own_if_unused(&mut self) {

@@ -1,13 +1,7 @@
 //! Lists of names: when a list is asked for, and what follows from it for the locks and requests of
 //! this connection.
 
-use super::{
-    Call, Keeper, Listed,
-    findings::Finding,
-    history::Known,
-    pending_lists::{List, MOST_LISTS},
-    wake,
-};
+use super::{Call, Keeper, Listed, findings::Finding, history::Known, wake};
 use crate::{
     bucket::{Bucket, Todo},
     data::{KeyValue, Listing},
@@ -29,33 +23,9 @@ impl Keeper {
         let Some(opened) = self.buckets.get_mut(&bucket) else { return };
         let Some(view) = opened.bucket.views.get_mut(name) else { return };
         let Some(begun) = view.look() else { return };
-        let list = List { watch: view.watch, begun, delay };
-        if self.lists.running < MOST_LISTS {
-            self.lists.running += 1;
-            self.list_name(list);
-        } else {
-            self.lists.waiting.push_back(list);
-        }
-    }
-
-    pub(super) fn list_name(&mut self, List { watch, begun, delay }: List) {
-        let found = self.watches.get(&watch);
-        let found = found.and_then(|(bucket, name)| Some((self.buckets.get(bucket)?, name)));
-        let Some((opened, name)) = found else { return };
+        let watch = view.watch;
         let prefix = opened.bucket.keys.name(name).all();
         self.list(Listed::Name(watch, begun), prefix, delay);
-    }
-
-    /// To be called when a list of a name has come, or is of no use any more: asks for the next
-    /// list.
-    pub(super) fn list_next(&mut self) {
-        self.lists.running -= 1;
-        while let Some(list) = self.lists.waiting.pop_front() {
-            if self.watches.contains_key(&list.watch) {
-                self.lists.running += 1;
-                return self.list_name(list);
-            }
-        }
     }
 
     pub(super) fn list(&mut self, of: Listed, prefix: Vec<u8>, delay: Duration) {

@@ -1,7 +1,7 @@
 //! Keys of this connection that are gone, and keys that belong to nobody: the reasons, and what
 //! follows from them.
 
-use super::{AgentSerial, Keeper, agent::Agent, pending_lists::Gone, wake};
+use super::{AgentSerial, Keeper, agent::Agent, gone::Gone, wake};
 use crate::{
     bucket::Todo,
     clock::Uptime,

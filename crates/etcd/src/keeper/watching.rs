@@ -94,6 +94,9 @@ impl Keeper {
     }
 
     pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
+        if matches!(watched, Watched::GoOn) {
+            return self.sweep_soon();
+        }
         // The watch of a name that was forgotten is of no use any more.
         let Some((bucket, name)) = self.watches.get(&watch).cloned() else { return };
         let opened = self.buckets.get_mut(&bucket);
@@ -118,6 +121,7 @@ impl Keeper {
                     self.grant_unlisted(bucket, &name, &events);
                 }
             }
+            Watched::GoOn => {}
         }
     }
 

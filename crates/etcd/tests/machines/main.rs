@@ -7,6 +7,7 @@ mod cluster;
 mod faults;
 mod fenced;
 mod formats;
+mod frames;
 mod given_up;
 mod leases;
 mod looks;
@@ -25,6 +26,7 @@ mod runs;
 #[path = "../server/mod.rs"]
 mod server;
 mod sharing;
+mod stalls;
 mod strays;
 mod stress;
 mod usage;

@@ -1,6 +1,7 @@
 //! A cable that can be cut.
 
 use std::{
+    collections::HashSet,
     io::{Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
@@ -11,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+use super::frames::{Frame, Frames};
+
 /// Passes on what it is given, until it is cut.
 #[derive(Clone)]
 pub(crate) struct Proxy {
@@ -20,8 +23,17 @@ pub(crate) struct Proxy {
     joined: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
     received: Arc<AtomicU64>,
+    calls: Arc<AtomicU64>,
     /// How many milliseconds what the server says takes.
     delay: Arc<AtomicU64>,
+    watches: Arc<Mutex<Vec<Arc<Mutex<Watches>>>>>,
+}
+
+/// The watches of a connection, by their streams: those that tell, and those that never tell again.
+#[derive(Default)]
+struct Watches {
+    telling: HashSet<u32>,
+    hanging: HashSet<u32>,
 }
 
 impl Proxy {
@@ -34,7 +46,9 @@ impl Proxy {
             joined: Arc::default(),
             ended: Arc::default(),
             received: Arc::default(),
+            calls: Arc::default(),
             delay: Arc::default(),
+            watches: Arc::default(),
         };
         let accepting = proxy.clone();
         thread::spawn(move || {
@@ -59,21 +73,39 @@ impl Proxy {
         let (client, server) = (|| client.try_clone().unwrap(), || server.try_clone().unwrap());
         let mut connections = self.connections.lock().unwrap();
         self.joined.fetch_add(1, Ordering::SeqCst);
-        // What the client sends is not counted.
-        let (sent, at_once) = (Arc::default(), Arc::default());
-        let ways = [
-            (client(), server(), &sent, &at_once),
-            (server(), client(), &self.received, &self.delay),
-        ];
-        for (from, to, count, delay) in ways {
+        let watches = Arc::<Mutex<Watches>>::default();
+        self.watches.lock().unwrap().push(Arc::clone(&watches));
+        for is_sent in [true, false] {
+            let (from, to) = if is_sent { (client(), server()) } else { (server(), client()) };
             connections.push(from.try_clone().unwrap());
-            let ended = Arc::clone(&self.ended);
-            let (count, delay) = (Arc::clone(count), Arc::clone(delay));
+            let (cable, watches) = (self.clone(), Arc::clone(&watches));
             thread::spawn(move || {
-                pass(from, to, &count, &delay);
-                ended.fetch_add(1, Ordering::SeqCst);
+                if is_sent {
+                    let mut frames = Frames::of_client();
+                    pass(from, to, |bytes| {
+                        frames.pass(bytes, |frame| cable.sends(frame, &watches))
+                    });
+                } else {
+                    let mut frames = Frames::default();
+                    pass(from, to, |bytes| {
+                        cable.received.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+                        thread::sleep(Duration::from_millis(cable.delay.load(Ordering::SeqCst)));
+                        let hanging = &watches.lock().unwrap().hanging;
+                        frames.pass(bytes, |frame| !hanging.contains(&frame.stream()))
+                    });
+                }
+                cable.ended.fetch_add(1, Ordering::SeqCst);
             });
         }
+    }
+
+    /// Notes what the client sends.
+    fn sends(&self, frame: &Frame, watches: &Mutex<Watches>) -> bool {
+        self.calls.fetch_add(u64::from(frame.is_call()), Ordering::SeqCst);
+        if frame.is_watch() {
+            watches.lock().unwrap().telling.insert(frame.stream());
+        }
+        true
     }
 
     /// How many connections there have been, and whether any has ended.
@@ -84,6 +116,28 @@ impl Proxy {
     /// How many bytes the server has sent.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::SeqCst)
+    }
+
+    /// How many calls have been made.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// Has no watch that there is tell anything any more. Returns how many streams of watches there are.
+    pub(crate) fn hang(&self) -> usize {
+        let all = self.watches.lock().unwrap();
+        let hang = |watches: &Arc<Mutex<Watches>>| {
+            let watches = &mut *watches.lock().unwrap();
+            let count = watches.telling.len();
+            watches.hanging.extend(watches.telling.drain());
+            count
+        };
+        all.iter().map(hang).sum()
+    }
+
+    /// How many streams of watches have been begun since the others hang.
+    pub(crate) fn telling(&self) -> usize {
+        self.watches.lock().unwrap().iter().map(|of| of.lock().unwrap().telling.len()).sum()
     }
 
     /// Has what the server says come so much later from now on.
@@ -109,12 +163,11 @@ impl Proxy {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64, delay: &AtomicU64) {
+/// Passes on what `passed` makes of what comes.
+fn pass(mut from: TcpStream, mut to: TcpStream, mut passed: impl FnMut(&[u8]) -> Vec<u8>) {
     let mut bytes = [0; 16 << 10];
     while let Ok(length) = from.read(&mut bytes) {
-        count.fetch_add(length as u64, Ordering::SeqCst);
-        thread::sleep(Duration::from_millis(delay.load(Ordering::SeqCst)));
-        if length == 0 || to.write_all(&bytes[..length]).is_err() {
+        if length == 0 || to.write_all(&passed(&bytes[..length])).is_err() {
             break;
         }
     }

@@ -1,0 +1,161 @@
+//! How many calls may be on their way at once.
+//!
+//! An etcd that is slow serves nobody sooner because it is asked more. So the calls of a connection are
+//! limited: each call that is late halves what is on its way, and each call that was answered in time allows
+//! one more. Keepalives are not limited, because everything that is held depends on them.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Semaphore;
+
+/// How many calls may be on their way at first.
+const FIRST: usize = 64;
+
+/// The calls of a connection that are on their way, and those that wait for room, in their order.
+#[derive(Debug)]
+pub(crate) struct Load {
+    room: Semaphore,
+    limit: Mutex<Limit>,
+}
+
+#[derive(Debug)]
+struct Limit {
+    /// How many calls may be on their way.
+    most: usize,
+    /// How many calls are on their way or find room at once. This is more than `most` until calls have
+    /// ended that were on their way when the limit was lowered.
+    issued: usize,
+}
+
+/// A call that is on its way, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Running<'a>(&'a Load);
+
+impl Default for Load {
+    fn default() -> Self {
+        let limit = Limit { most: FIRST, issued: FIRST };
+        Self { room: Semaphore::new(FIRST), limit: Mutex::new(limit) }
+    }
+}
+
+impl Load {
+    /// Waits until there is room for a call.
+    pub(crate) async fn enter(&self) -> Running<'_> {
+        // The semaphore is never closed. `Running` gives the room back.
+        if let Ok(room) = self.room.acquire().await {
+            room.forget();
+        }
+        Running(self)
+    }
+
+    fn limit(&self) -> MutexGuard<'_, Limit> {
+        // A poisoned mutex may be used: nothing panics while it is locked.
+        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self, limit: &Limit) -> usize {
+        limit.issued.saturating_sub(self.room.available_permits())
+    }
+}
+
+impl Running<'_> {
+    /// Notes that the call was answered in time.
+    pub(crate) fn note_served(&self) {
+        let Self(load) = *self;
+        let mut limit = load.limit();
+        // A limit that is not reached says nothing of what etcd can bear.
+        if 2 * load.running(&limit) >= limit.most {
+            limit.most += 1;
+            if limit.issued < limit.most {
+                limit.issued += 1;
+                load.room.add_permits(1);
+            }
+        }
+    }
+
+    /// Notes that the call is late.
+    pub(crate) fn note_late(&self) {
+        let Self(load) = *self;
+        let mut limit = load.limit();
+        limit.most = (limit.most.min(load.running(&limit)) / 2).max(1);
+        let surplus = limit.issued.saturating_sub(limit.most);
+        limit.issued -= load.room.forget_permits(surplus);
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let Self(load) = *self;
+        let mut limit = load.limit();
+        if limit.issued > limit.most {
+            limit.issued -= 1;
+        } else {
+            load.room.add_permits(1);
+        }
+    }
+}
+
+/// About this long, between half and one and a half times. What many have seen fail together, they do not
+/// try again together.
+pub(crate) fn about(time: Duration) -> Duration {
+    // Each state of the standard library's hasher has a key of its own.
+    let random = RandomState::new().hash_one(0) >> 32;
+    time / 2
+        + time.mul_f64(f64::from(u32::try_from(random).unwrap_or(u32::MAX)) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// Begins all calls for which there is room.
+    fn fill(load: &Load) -> Vec<Running<'_>> {
+        std::iter::from_fn(|| load.enter().now_or_never()).collect()
+    }
+
+    #[test]
+    fn each_late_call_halves_what_is_on_its_way_and_each_answer_allows_one_more() {
+        let load = Load::default();
+        let mut running = fill(&load);
+        assert_eq!(running.len(), FIRST);
+        running[0].note_late();
+        running[1].note_late();
+        // Those that are on their way stay on their way.
+        assert!(fill(&load).is_empty());
+        running.truncate(FIRST / 4);
+        assert!(fill(&load).is_empty());
+        running.pop();
+        running.extend(fill(&load));
+        assert_eq!(running.len(), FIRST / 4);
+        for nth in 1..=3 {
+            running[0].note_served();
+            running.extend(fill(&load));
+            assert_eq!(running.len(), FIRST / 4 + nth);
+        }
+    }
+
+    #[test]
+    fn one_call_is_always_possible() {
+        let load = Load::default();
+        for _ in 0..10 {
+            let running = fill(&load);
+            running.iter().for_each(Running::note_late);
+        }
+        assert_eq!(fill(&load).len(), 1);
+    }
+
+    #[test]
+    fn a_limit_that_is_not_reached_does_not_grow() {
+        let load = Load::default();
+        for _ in 0..1000 {
+            load.enter().now_or_never().expect("there is room").note_served();
+        }
+        assert_eq!(fill(&load).len(), FIRST);
+    }
+}
