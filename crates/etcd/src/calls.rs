@@ -9,7 +9,7 @@ use navlock_etcd_client::{Client, DeleteRangeRequest, RangeRequest, ResponseHead
 use tokio::time::{self, Instant, sleep};
 
 pub(crate) use self::failures::FULL;
-use self::failures::is_of_connection;
+use self::failures::is_end;
 use crate::{
     clock::Uptime,
     data::{Answer, KeyValue, Listing, Step, Transaction, prefix_end},
@@ -59,7 +59,7 @@ async fn call_at_once<T>(
                 return Ok(answer);
             }
             Err(error) => {
-                if is_of_connection(&error) {
+                if is_end(&error) {
                     members.avoid(generation);
                 }
                 Failure::from(error)

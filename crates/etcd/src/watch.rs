@@ -15,7 +15,7 @@ use self::{
 };
 use crate::{
     LOGS,
-    calls::failures::is_of_connection,
+    calls::failures::is_end,
     data::KeyValue,
     keys::BucketKeys,
     load::about,
@@ -186,7 +186,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
                 response = stream.message() => {
                     let response = match response {
                         Ok(Some(response)) => response,
-                        Err(error) if is_of_connection(&error) => return End::Connection,
+                        Err(error) if is_end(&error) => return End::Connection,
                         Ok(None) | Err(_) => return End::Stream,
                     };
                     if !self.heard(&response, &mut asked) {

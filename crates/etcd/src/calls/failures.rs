@@ -75,12 +75,13 @@ fn of_status(code: i32, message: &str, cause: Cause) -> Failure {
 
 /// Whether our side has made the error, because the connection failed. An error that etcd has answered has
 /// no cause beneath it.
-pub(crate) fn is_of_connection(cause: &Cause) -> bool {
-    match cause {
-        Cause::GRpcStatus(status) => status.source().is_some(),
-        Cause::Closed => true,
-        _ => false,
-    }
+fn is_of_connection(cause: &Cause) -> bool {
+    matches!(cause, Cause::GRpcStatus(status) if status.source().is_some())
+}
+
+/// Whether this error ends the connection.
+pub(crate) fn is_end(error: &Cause) -> bool {
+    is_of_connection(error) || matches!(error, Cause::Closed)
 }
 
 /// Whether the member that has answered this is there, and would be asked in vain no less than others.

@@ -78,7 +78,7 @@ impl Members {
             {
                 tracing::debug!(target: LOGS, endpoint, %error, "the connection has failed");
                 self.avoid(generation);
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::pin!(answered);
