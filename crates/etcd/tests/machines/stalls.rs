@@ -128,7 +128,7 @@ fn a_rolling_restart_takes_no_lock_and_lists_no_names() {
     let options = options.keep_names(0).follow_members(false);
     let machines = [(); 3].map(|()| connect(&options).lock_manager("bucket"));
     let [one, two, other] = &machines;
-    let held: Vec<_> = [one, two].into_iter().flat_map(|locks| hold(locks)).collect();
+    let held: Vec<_> = [one, two].into_iter().flat_map(hold).collect();
     let before = calls();
     for nth in 0..cluster.nodes.len() {
         cluster.nodes[nth].kill();
