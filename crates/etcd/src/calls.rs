@@ -237,14 +237,16 @@ pub(crate) async fn some_keys(
     Ok(answer.kvs.into_iter().map(|kv| kv.key).collect())
 }
 
-/// Ends a lease, with all keys under it. Tries until the lease ends by itself.
+/// Ends a lease, with all keys under it. Tries until the lease ends by itself. This waits for no other
+/// call, because many others may wait for what stands under the lease.
 pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, timeout: Duration) {
     let revoked = async {
-        let mut delay = Duration::ZERO;
+        let mut delay = Duration::from_millis(50);
         let revoke = async |mut client: Client| client.lease_revoke(id).await;
-        while let Err(Failure::Unknown(_)) = call(&members, delay, timeout, revoke).await {
+        while let Err(Failure::Unknown(_)) = call_at_once(&members, timeout, None, revoke).await {
+            sleep(about(delay)).await;
             // The pauses grow, because there may be many leases, and a time to live may be long.
-            delay = (2 * delay).clamp(Duration::from_millis(50), Duration::from_secs(1));
+            delay = (2 * delay).min(Duration::from_secs(1));
         }
     };
     let _ = time::timeout(time_to_live, revoked).await;

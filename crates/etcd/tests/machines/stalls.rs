@@ -29,7 +29,7 @@ const STALL: Duration = Duration::from_secs(7);
 const NAMES: usize = 100;
 
 /// How many requests are made in a stall.
-const LATE: u64 = 10;
+const LATE: u64 = 30;
 
 /// How many calls a machine makes at most beside those for what it is asked: to keep its lease, to look at
 /// it, and to find out whether etcd is there.
@@ -49,6 +49,21 @@ fn hold(locks: &LockManager) -> Vec<LockGuard> {
     let held = (0..NAMES).map(|_| exclusive(locks, &name())).collect();
     settle(locks);
     held
+}
+
+/// Has the watches of a machine hang, once there are any.
+fn hang(cable: &Proxy) {
+    until_watching(cable);
+    assert_eq!(cable.hang(), 1);
+}
+
+/// Waits until a stream of watches has begun that does not hang.
+fn until_watching(cable: &Proxy) {
+    let since = Instant::now();
+    while cable.telling() == 0 {
+        assert!(since.elapsed() < DEADLINE, "nothing is watched");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Another machine steals these names, and their holder is told.
@@ -148,16 +163,12 @@ fn a_stream_of_watches_that_hangs_is_left_for_another() {
     let (locks, cable) = by_cable(&server);
     let mut held = hold(&locks);
     let other = machine(&server).lock_manager("bucket");
-    assert_eq!(cable.hang(), 1);
+    hang(&cable);
     let before = cable.calls();
     // What happens meanwhile is told as well.
     let guard = held.pop().unwrap();
     let thief = soon(other.lock(guard.name().clone()).steal()).unwrap();
-    let since = Instant::now();
-    while cable.telling() == 0 {
-        assert!(since.elapsed() < DEADLINE, "the stream is not left");
-        thread::sleep(Duration::from_millis(5));
-    }
+    until_watching(&cable);
     assert_eq!(soon(guard.lost()), Lost::Stolen);
     drop(thief);
     steal(&other, held.drain(..NAMES / 2));
@@ -239,7 +250,7 @@ fn a_machine_that_waits_gets_a_name_whose_owners_watch_hangs() {
     let options = EtcdOptions::new([cable.endpoint()]).time_to_live(TIME_TO_LIVE).keep_names(1);
     let owner = connect(&options).lock_manager("bucket");
     own(&owner, "db");
-    assert_eq!(cable.hang(), 1);
+    hang(&cable);
     let other = machine(&server).lock_manager("bucket");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
