@@ -102,8 +102,9 @@ impl Proxy {
     /// Notes what the client sends.
     fn sends(&self, frame: &Frame, watches: &Mutex<Watches>) -> bool {
         self.calls.fetch_add(u64::from(frame.is_call()), Ordering::SeqCst);
-        if frame.is_watch() {
-            watches.lock().unwrap().telling.insert(frame.stream());
+        let mut watches = watches.lock().unwrap();
+        if frame.is_watch() && !watches.hanging.contains(&frame.stream()) {
+            watches.telling.insert(frame.stream());
         }
         true
     }
