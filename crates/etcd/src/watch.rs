@@ -147,7 +147,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         match order {
             Order::Watch { watch, keys, prefix, from } => {
                 let told = from.map(|from| from - 1);
-                self.wanted.insert(watch, Wanted { keys, prefix, told, id: None });
+                self.wanted.insert(watch, Wanted { keys, prefix, told, goes_on: false, id: None });
                 Some(Ask::Watch(watch))
             }
             Order::Unwatch(watch) => Some(Ask::End(self.wanted.remove(&watch)?.id?)),
@@ -164,6 +164,9 @@ impl<T: Fn(u64, Watched)> Watching<T> {
             self.wanted.values_mut().for_each(Wanted::forget);
         }
         self.seen = Seen { cluster: there.cluster_id, revision: there.revision };
+        for wanted in self.wanted.values_mut() {
+            (wanted.goes_on, wanted.id) = (self.goes_on, None);
+        }
         let mut client = member.client.clone();
         let (&watch, wanted) = self.wanted.first_key_value()?;
         let opened = client.watch(wanted.asked(watch)).await.ok()?;
@@ -177,7 +180,6 @@ impl<T: Fn(u64, Watched)> Watching<T> {
     async fn serve(&mut self, mut stream: WatchStream) -> End {
         let asks = stream.asks();
         let mut asked = Asked::new(self.wanted.keys().copied());
-        self.wanted.values_mut().for_each(|wanted| wanted.id = None);
         // The first watch was asked for when the stream was opened.
         asked.has_asked(self.seen.revision);
         loop {

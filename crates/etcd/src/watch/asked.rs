@@ -13,13 +13,18 @@ pub(super) struct Wanted {
     /// Everything up to this revision was told, or has to be known from a list. `None` if the watch begins
     /// with [`Watched::Up`].
     pub(super) told: Option<i64>,
+    /// Whether the watch was begun before, and goes on.
+    pub(super) goes_on: bool,
     /// The watch's id on the stream, if etcd has told it.
     pub(super) id: Option<i64>,
 }
 
 impl Wanted {
     pub(super) fn asked(&self, watch: u64) -> WatchCreateRequest {
-        let (id, start) = (number(watch), self.told.map_or(0, |told| told + 1));
+        // What was deleted in the very revision of a compaction is not told by a watch that begins there
+        // (etcd issue 18089). A watch that begins before it ends instead.
+        let first = |told: i64| if self.goes_on { told } else { told + 1 };
+        let (id, start) = (number(watch), self.told.map_or(0, first));
         // A name to which nothing happens tells of progress as well, or the revision from which on it has to
         // be told would soon be compacted away. This is in order with the events, in every release of
         // etcd, and progress that is asked for is not.
