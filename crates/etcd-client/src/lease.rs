@@ -48,7 +48,8 @@ impl Client {
         self.unary("/etcdserverpb.Lease/LeaseTimeToLive", request).await
     }
 
-    /// Renews a lease, and opens a stream by which it can be renewed again.
+    /// Renews a lease, and opens a stream by which it can be renewed again. The last part is the answer to
+    /// the first renewal.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ impl Client {
     pub async fn lease_keep_alive(
         &mut self,
         id: i64,
-    ) -> Result<(LeaseKeeper, LeaseKeepAliveStream), Error> {
+    ) -> Result<(LeaseKeeper, LeaseKeepAliveStream, LeaseKeepAliveResponse), Error> {
         let opened = self.streaming("/etcdserverpb.Lease/LeaseKeepAlive", LeaseRequest { id });
         let (ask, answers) = opened.await?;
         let mut answers = LeaseKeepAliveStream { answers };
@@ -64,7 +65,7 @@ impl Client {
         if first.ttl <= 0 {
             return Err(Error::LeaseKeepAliveError("there is no such lease".to_owned()));
         }
-        Ok((LeaseKeeper { id, ask }, answers))
+        Ok((LeaseKeeper { id, ask }, answers, first))
     }
 }
 
@@ -124,6 +125,9 @@ pub struct LeaseRevokeResponse {}
 /// That a lease was renewed, or is not there.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct LeaseKeepAliveResponse {
+    /// In which term.
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// For how many seconds etcd keeps it from now on; 0 or less if it is not there.
     #[prost(int64, tag = "3")]
     pub ttl: i64,

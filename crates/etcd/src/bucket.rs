@@ -277,7 +277,7 @@ impl Bucket {
             match kind {
                 RequestKind::Wait(_) => asks.push(ask),
                 RequestKind::IfAvailable(_) => return Some(Operation::IfAvailable(ask)),
-                RequestKind::Steal => return Some(Operation::Steal(ask, Force::Asks)),
+                RequestKind::Steal => return Some(Operation::Steal(ask, Force::Waits)),
             }
         }
         (!asks.is_empty()).then_some(Operation::Request(asks))

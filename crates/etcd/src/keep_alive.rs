@@ -11,15 +11,16 @@ use crate::{
     LOGS,
     clock::Uptime,
     lease::{LeaseEvent, Renewal, pause},
+    mailbox,
     members::Members,
 };
 
 /// Keeps a lease alive as long as this future is polled and etcd keeps the lease. A new lease is
 /// good for this long. A lease of another connection is renewed at once, and any lease whenever that is
-/// `wanted`.
+/// `wanted`. Each renewal is followed by a reading of the [mailbox], which has this prefix.
 pub(crate) async fn keep(
     members: Members,
-    id: i64,
+    (id, mailbox): (i64, Vec<u8>),
     time_to_live: Option<Duration>,
     timeout: Duration,
     wanted: &Notify,
@@ -43,39 +44,47 @@ pub(crate) async fn keep(
         let member = members.best(timeout).await;
         let mut client = member.client.clone();
         let sent = Uptime::now();
-        let (mut keeper, mut stream) =
-            match time::timeout(timeout, client.lease_keep_alive(id)).await {
-                Ok(Ok(opened)) => opened,
-                Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
-                    tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
-                    return tell(LeaseEvent::Gone);
-                }
-                Ok(Err(_)) | Err(_) => {
-                    tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
-                    members.avoid(member.generation);
-                    wait = again;
-                    continue;
-                }
-            };
-        tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
+        let opened = async {
+            let (keeper, stream, renewed) = client.lease_keep_alive(id).await?;
+            let asked = mailbox::read(&mut client, &mailbox, &renewed).await?;
+            Ok((keeper, stream, asked))
+        };
+        let (mut keeper, mut stream, asked) = match time::timeout(timeout, opened).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(navlock_etcd_client::Error::LeaseKeepAliveError(_))) => {
+                tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
+                return tell(LeaseEvent::Gone);
+            }
+            Ok(Err(_)) | Err(_) => {
+                tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
+                members.avoid(member.generation);
+                wait = again;
+                continue;
+            }
+        };
+        tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }, asked));
         loop {
             rest(pause).await;
             let sent = Uptime::now();
             let answer = time::timeout(timeout, async {
                 keeper.keep_alive().await?;
-                stream.message().await
+                let answer = stream.message().await?.ok_or(navlock_etcd_client::Error::Closed)?;
+                if answer.ttl <= 0 {
+                    return Ok(None);
+                }
+                mailbox::read(&mut client, &mailbox, &answer).await.map(Some)
             });
             match answer.await {
-                Ok(Ok(Some(answer))) if answer.ttl > 0 => {
-                    tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
+                Ok(Ok(Some(asked))) => {
+                    tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }, asked));
                 }
-                Ok(Ok(Some(_))) => {
+                Ok(Ok(None)) => {
                     tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
                     return tell(LeaseEvent::Gone);
                 }
                 // The stream is given up, so that a late answer is not mistaken for the answer to
                 // the next renewal.
-                Ok(Ok(None) | Err(_)) | Err(_) => {
+                Ok(Err(_)) | Err(_) => {
                     tracing::debug!(target: LOGS, lease = id, "a lease could not be renewed yet");
                     members.avoid(member.generation);
                     break;

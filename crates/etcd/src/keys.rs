@@ -4,6 +4,8 @@
 //! {namespace}/format                                            the number of the format
 //! {namespace}/4/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
 //! {namespace}/4/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
+//! {namespace}/mailbox/{owner}/{key}                             this owner is asked for the name of its key
+//! {namespace}/mailbox/{owner}/{key}/{request}                   this request has stolen, by this lock
 //! ```
 //!
 //! The 4 is the number of the format of keys and values. Programs with different formats do not understand
@@ -18,6 +20,10 @@
 //!
 //! The key of a name's owner (see [`owned`](crate::table::owned)) stands among the exclusive locks. So it
 //! keeps away the same requests as an exclusive lock, and a request that steals removes it as well.
+//!
+//! The keys below `mailbox/{owner}/` are the *mailbox* of a connection. They stand under its lease. An owner
+//! that is not told by its watches reads there what others want. A thief notes there that it has stolen,
+//! because the next thief removes its lock.
 
 mod spelling;
 
@@ -109,6 +115,35 @@ impl BucketKeys {
     /// The key whose value is the number of the format. It has no lease.
     pub(crate) fn format_key(namespace: &str) -> Vec<u8> {
         [&*Self::root(namespace), b"format"].concat()
+    }
+
+    /// The prefix of the mailbox of this connection.
+    pub(crate) fn mailbox(namespace: &str, owner: u128) -> Vec<u8> {
+        [&*Self::root(namespace), format!("mailbox/{owner:032x}/").as_bytes()].concat()
+    }
+
+    /// The key in the mailbox of an owner that says that the owner is asked for the name of this owner
+    /// key.
+    pub(crate) fn asked(owned: &[u8]) -> Vec<u8> {
+        let owner = owned.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        Self::in_mailbox(owner.strip_prefix(OWNED.as_bytes()).unwrap_or_default(), owned)
+    }
+
+    /// The key in the mailbox of a thief that says that its request with this number has stolen, and has
+    /// put this lock.
+    pub(crate) fn stolen(lock: &[u8], thief: RequestKey, number: u64) -> Vec<u8> {
+        let owner = format!("{:032x}", thief.owner);
+        [&*Self::in_mailbox(owner.as_bytes(), lock), format!("/{number:x}").as_bytes()].concat()
+    }
+
+    fn in_mailbox(owner: &[u8], key: &[u8]) -> Vec<u8> {
+        let end_of_root = key.iter().position(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        [&key[..end_of_root], b"mailbox/", owner, b"/", key].concat()
+    }
+
+    /// Whether this key is in the mailbox of some owner.
+    pub(crate) fn is_in_mailbox(namespace: &str, key: &[u8]) -> bool {
+        key.strip_prefix(&*Self::root(namespace)).is_some_and(|rest| rest.starts_with(b"mailbox/"))
     }
 
     /// The ranges of keys of other formats, which have another number.

@@ -45,12 +45,10 @@
 //!
 //! - a request with `if_available` is told that the lock cannot be had; later ones are told this at once,
 //!   as long as that connection is silent;
-//! - a theft takes the name all the same; until that connection hears of the theft, it may go on granting
-//!   the name, with smaller tokens;
 //! - a query or an inspection shows that connection in place of the holder.
 //!
-//! A request that waits goes on waiting until the name is given up, or the lease of that connection is
-//! over.
+//! A request that waits, and a theft, go on waiting until the name is given up, or the lease of that
+//! connection is over.
 //!
 //! # What etcd needs
 //!
@@ -102,6 +100,7 @@ mod keeper;
 mod keys;
 mod lease;
 mod left;
+mod mailbox;
 mod members;
 mod mirror;
 mod options;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use self::builders::{
     admits, count, grant, hand_over, is_alone, is_long, leave, only_new, own, put, removals,
-    request, steal, whose,
+    request, steal, stolen, whose,
 };
 #[cfg(test)]
 use self::operation::MOST_OPERATIONS;
@@ -29,7 +29,7 @@ pub(crate) use self::{
     },
 };
 use crate::{
-    data::{Answer, StepResult, Transaction},
+    data::{Answer, Check, StepResult, Transaction},
     ended::Ended,
     keys::{LockKey, NameKey, NameKeys, Phase, RequestKey},
     mirror::{Event, Put},
@@ -49,7 +49,12 @@ impl Operation {
                 only_new(keys, std::slice::from_ref(ask), again, transaction)
             }
             Self::Steal(ask, force) => {
-                only_new(keys, std::slice::from_ref(ask), again, steal(keys, ask, *force))
+                let asks = std::slice::from_ref(ask);
+                let mut tried = only_new(keys, asks, again, steal(keys, ask, force));
+                if again {
+                    tried.when.push(Check::Absent(stolen(keys, ask)));
+                }
+                tried
             }
             Self::Grant(entries) => grant(keys, entries),
             Self::Remove(ended) => {

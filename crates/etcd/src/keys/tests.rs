@@ -87,6 +87,23 @@ fn foreign_keys_are_not_read() {
 }
 
 #[test]
+fn a_mailbox_has_what_others_ask_and_what_its_thieves_have_done() {
+    let keys = BucketKeys::new("navlock/b", "b").name(&NameKey::new(&of("db")));
+    let (owner, mailbox) = (u128::MAX - 7, BucketKeys::mailbox("navlock/b", u128::MAX - 7));
+    let owned = keys.owned(owner);
+    assert_eq!(BucketKeys::asked(&owned).strip_prefix(&*mailbox), Some(&*owned));
+    let thief = RequestKey { owner, slot: 1 };
+    let lock = keys.request(Phase::Held, Mode::Exclusive, thief);
+    let noted = [&*lock, b"/1f"].concat();
+    let note = BucketKeys::stolen(&lock, thief, 31);
+    assert_eq!(note.strip_prefix(&*mailbox), Some(&*noted));
+    assert!(
+        BucketKeys::is_in_mailbox("navlock/b", &note)
+            && !BucketKeys::is_in_mailbox("navlock/b", &lock)
+    );
+}
+
+#[test]
 fn whose_a_name_is_stands_among_its_exclusive_locks() {
     let (bucket, name) = (BucketKeys::new("navlock", "b"), NameKey::new(&of("db")));
     let keys = bucket.name(&name);

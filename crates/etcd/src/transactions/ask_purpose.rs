@@ -2,6 +2,7 @@
 
 use crate::{
     data::{Check, KeyValue, Step, Transaction},
+    keys::BucketKeys,
     mirror::Entry,
     values::Value,
 };
@@ -48,9 +49,17 @@ impl AskPurpose {
 
 /// Asks the owner to give the name up, by a mark in the value of its key. If the key was written since,
 /// this does nothing: whoever asks looks again in any case.
+///
+/// Whoever wants the name asks by the owner's mailbox as well, in the same revision. The owner reads
+/// it each time that it renews its lease, and has no right to grant the name for longer than that.
 pub(crate) fn ask_owner(owned: &KeyValue, purpose: AskPurpose) -> Transaction {
     let KeyValue { key, value, written, lease, .. } = owned;
-    marked(key, (value, *written, *lease), purpose.mark())
+    let mut asks = marked(key, (value, *written, *lease), purpose.mark());
+    if purpose == AskPurpose::ToHave {
+        let (key, value) = (BucketKeys::asked(key), Vec::new());
+        asks.then.push(Step::Put { key, value, lease: *lease });
+    }
+    asks
 }
 
 /// Takes back the mark of a request that does not wait: it cannot have the name, which somebody holds.

@@ -4,9 +4,11 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod cluster;
+mod deaf;
 mod faults;
 mod fenced;
 mod formats;
+mod frames;
 mod given_up;
 mod leases;
 mod looks;

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use super::frames::{Watches, pass_client, pass_server};
+
 /// Passes on what it is given, until it is cut.
 #[derive(Clone)]
 pub(crate) struct Proxy {
@@ -22,10 +24,21 @@ pub(crate) struct Proxy {
     received: Arc<AtomicU64>,
     /// How many milliseconds what the server says takes.
     delay: Arc<AtomicU64>,
+    /// Whether the watches hang; `None` if it does not know what it passes on.
+    hang: Option<Arc<AtomicBool>>,
 }
 
 impl Proxy {
     pub(crate) fn to(port: u16) -> Self {
+        Self::new(port, None)
+    }
+
+    /// A cable by which watches can hang.
+    pub(crate) fn with_frames(port: u16) -> Self {
+        Self::new(port, Some(Arc::default()))
+    }
+
+    fn new(port: u16, hang: Option<Arc<AtomicBool>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let proxy = Self {
             port: listener.local_addr().unwrap().port(),
@@ -35,6 +48,7 @@ impl Proxy {
             ended: Arc::default(),
             received: Arc::default(),
             delay: Arc::default(),
+            hang,
         };
         let accepting = proxy.clone();
         thread::spawn(move || {
@@ -59,6 +73,16 @@ impl Proxy {
         let (client, server) = (|| client.try_clone().unwrap(), || server.try_clone().unwrap());
         let mut connections = self.connections.lock().unwrap();
         self.joined.fetch_add(1, Ordering::SeqCst);
+        if let Some(hang) = self.hang.clone() {
+            let watches = Arc::<Watches>::default();
+            connections.extend([client(), server()]);
+            let (from, to) = (client(), server());
+            let watching = Arc::clone(&watches);
+            thread::spawn(move || drop(pass_client(from, to, &watching)));
+            let (from, to) = (server(), client());
+            thread::spawn(move || drop(pass_server(from, to, &watches, &hang)));
+            return;
+        }
         // What the client sends is not counted.
         let (sent, at_once) = (Arc::default(), Arc::default());
         let ways = [
@@ -89,6 +113,11 @@ impl Proxy {
     /// Has what the server says come so much later from now on.
     pub(crate) fn delay(&self, delay: Duration) {
         self.delay.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// Has the watches hang from now on: nothing that they tell comes through.
+    pub(crate) fn hang_watches(&self) {
+        self.hang.as_ref().expect("it knows of watches").store(true, Ordering::SeqCst);
     }
 
     /// Ends all connections and lets no new ones come about.
