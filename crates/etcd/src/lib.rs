@@ -40,7 +40,7 @@
 //!
 //! Only the connection that owns a name knows who holds the name. Another connection that wants the name
 //! asks it, and then has the name or a place in its queue. A request with `if_available` leaves the name
-//! with a connection that holds it exclusively. If the connection that owns the name does not answer
+//! with a connection whose locks keep the request out. If the connection that owns the name does not answer
 //! within 2.5 s (or within half of the time to live, if that is less),
 //!
 //! - a request with `if_available` is told that the lock cannot be had; later ones are told this at once,

@@ -11,6 +11,7 @@ use crate::{
     table::Status,
     transactions::{Ask, AskPurpose, Force, Operation, Outcome, Owning, ask_owner},
 };
+use navlock_core::Mode;
 use std::time::Duration;
 
 /// The longest pause between two looks of a thief at the name of an owner that does not answer.
@@ -25,22 +26,26 @@ impl Keeper {
     /// may not need the name, or has to cease to grant it. If so, this asks the owner to give up
     /// the name, and the request is made again in a moment.
     pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
-        let (Operation::IfAvailable(ask) | Operation::Steal(ask, _)) = &of.operation else {
-            return false;
-        };
-        let outcomes = of.operation.read(of.tries > 0, answer);
-        let id = self.slots.holder(ask.request);
-        let status = id.map(|id| self.shared.table().status(id));
-        if !matches!(status, Some(Status::Pending(_))) {
+        if !matches!(of.operation, Operation::IfAvailable(_) | Operation::Steal(..)) {
             return false;
         }
+        let outcomes = of.operation.read(of.tries > 0, answer);
+        let mut table = self.shared.table();
+        let mut waits = of.operation.own().into_iter().filter_map(|key| self.slots.holder(key));
+        if !waits.any(|id| matches!(table.status(id), Status::Pending(_))) {
+            return false;
+        }
+        drop(table);
         let asked = of.asked.unwrap_or(OwnerAsked { begun: Uptime::now(), seen: i64::MAX });
         let is_refused = outcomes.requests.iter().any(|&(_, of)| of == Outcome::Unavailable);
         let next = match (&of.operation, outcomes.owner) {
             (Operation::Steal(ask, force), owned) if is_refused => {
                 Some(self.force(of, ask, force, asked, owned))
             }
-            (Operation::IfAvailable(_), Some(owned)) => self.look_again(of, asked, &owned),
+            (Operation::IfAvailable(asks), Some(owned)) => {
+                let mode = asks.first().map_or(Mode::Exclusive, |ask| ask.mode);
+                self.look_again(of, mode, asked, &owned)
+            }
             _ => None,
         };
         let Some((operation, asked, delay)) = next else { return false };
@@ -53,11 +58,12 @@ impl Keeper {
         true
     }
 
-    /// The next try of a request that does not wait, of a name that another connection owns. `None` if
-    /// the name is not to be had.
+    /// The next try of requests of this mode that do not wait, of a name that another connection owns. `None`
+    /// if the name is not to be had.
     fn look_again(
         &mut self,
         of: &Operated,
+        mode: Mode,
         OwnerAsked { begun, seen }: OwnerAsked,
         owned: &KeyValue,
     ) -> Option<(Operation, OwnerAsked, Duration)> {
@@ -66,8 +72,10 @@ impl Keeper {
         }
         let asks = AskPurpose::of(&owned.value);
         // The owner has taken a mark back that was put after the key was seen here without one: an
-        // agent there holds the name. A key that has never had a mark is another ownership.
-        if asks.is_none() && owned.written > seen.max(owned.made) {
+        // agent there holds the name. A key that has never had a mark is another ownership. If agents
+        // there share the name, somebody else has asked for it alone.
+        let keeps_out = mode == Mode::Exclusive || !AskPurpose::is_shared(&owned.value);
+        if asks.is_none() && owned.written > seen.max(owned.made) && keeps_out {
             return None;
         }
         let seen = if asks.is_none() { owned.written } else { seen };
@@ -77,9 +85,12 @@ impl Keeper {
             return None;
         }
         // An answer to an earlier question of another request may be older than this request.
-        let is_anew = of.asked.is_none() && asks == Some(AskPurpose::IfFree);
-        if AskPurpose::IfFree.says_more(owned) || is_anew {
-            let transaction = ask_owner(owned, AskPurpose::IfFree);
+        let is_anew = of.asked.is_none() && matches!(asks, Some(AskPurpose::IfFree(_)));
+        let purpose = AskPurpose::IfFree(mode);
+        let says_more = purpose.says_more(owned);
+        if says_more || is_anew {
+            let purpose = asks.filter(|_| !says_more).unwrap_or(purpose);
+            let transaction = ask_owner(owned, purpose);
             self.calls.push_back(Call::Write { transaction });
         }
         // The request is made ever more rarely while the owner does not answer.
@@ -147,7 +158,7 @@ impl Keeper {
         let asks = AskPurpose::of(&owned.value);
         // The first of these questions is answered without giving the name up, so the next one may be
         // another.
-        let is_answered = asks == Some(AskPurpose::IfFree);
+        let is_answered = matches!(asks, Some(AskPurpose::IfFree(_)));
         let question = (asks, if is_answered { owned.written } else { owned.made });
         let lasts = Owning::lasts(&owned.value).unwrap_or(self.options.time_to_live);
         let now = AskedOwner { question, seen: Uptime::now(), lasts };
@@ -171,12 +182,12 @@ impl Keeper {
         let keys = &opened.bucket.keys;
         let table = self.shared.table();
         for (name, view) in &mut opened.bucket.views {
-            let Some(owner) = view.mirror.owner().filter(|of| of.request.owner != self.slots.me())
+            let Some(entry) = view.mirror.owner().filter(|of| of.request.owner != self.slots.me())
             else {
                 continue;
             };
-            let key = keys.name(name).owned(owner.request.owner);
-            let owned = owner.to_key_value(key);
+            let key = keys.name(name).owned(entry.request.owner);
+            let owned = entry.to_key_value(key);
             // A run ends by itself.
             let may_be_asked = owned.lease != 0 && !Owning::is_for_run(&owned.value);
             if !may_be_asked || !AskPurpose::ToHave.says_more(&owned) {

@@ -69,6 +69,17 @@ const THIEF: &[Act] = &[Request("a", Steal), Finish(0)];
 /// Takes the lock from others and keeps it.
 const ROBBER: &[Act] = &[Request("a", Steal)];
 const TRIER: &[Act] = &[Request("a", IfAvailable(Exclusive)), Finish(0)];
+/// Agents of one machine that do not wait.
+const TRIERS: &[Act] = &[
+    RequestBy(0, "a", IfAvailable(Exclusive)),
+    RequestBy(1, "a", IfAvailable(Exclusive)),
+    RequestBy(0, "a", IfAvailable(Shared)),
+    RequestBy(1, "a", IfAvailable(Exclusive)),
+    Finish(0),
+    Finish(1),
+    Finish(2),
+    Finish(3),
+];
 const TWICE: &[Act] = &[Request("a", X), Request("a", X), Finish(0), Finish(1)];
 const AGAIN: &[Act] = &[Request("a", X), Finish(0), Request("a", X), Finish(1)];
 const THIEF_AFTER: &[Act] = &[Request("a", X), Finish(0), Request("a", Steal)];
@@ -335,6 +346,8 @@ search! {
     a_crowd_of_an_owner_and_readers: [CROWD_AGAIN, READER, READER], NONE, 300;
     a_crowd_of_an_owner_is_robbed: [CROWD_AGAIN, THIEF], NONE, 1000;
     a_crowd_of_an_owner_and_who_does_not_wait: [CROWD_AGAIN, TRIER], NONE, 300;
+    a_crowd_of_an_owner_and_many_who_do_not_wait: [CROWD_AGAIN, TRIERS, TRIER], CALL, 300;
+    readers_of_an_owner_and_many_who_do_not_wait: [READERS_AGAIN, TRIERS], CALL, 300;
     two_crowds_that_own: [CROWD_AGAIN, CROWD_AGAIN], NONE, 1000;
     calls_of_owners_get_lost: [CROWD_AGAIN, WRITER], Faults { calls: 2, ..NONE }, 1000;
     calls_of_owners_get_lost_and_one_is_robbed: [CROWD_AGAIN, THIEF], CALL, 1000;

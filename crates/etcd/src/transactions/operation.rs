@@ -120,8 +120,9 @@ pub(crate) enum Operation {
     /// Makes requests that wait for their turn. The first is granted if it can be; all others
     /// queue.
     Request(Vec<Ask>),
-    /// Makes a request that does not wait. It never leaves anything in the queue.
-    IfAvailable(Ask),
+    /// Makes requests that do not wait. They never leave anything in the queue. All of them are exclusive, or
+    /// there is one: so the first is granted, or none.
+    IfAvailable(Vec<Ask>),
     Steal(Ask, Force),
     /// Grants waiting requests, of any connection.
     Grant(Vec<Entry>),

@@ -46,7 +46,7 @@ fn etcd_takes_as_many_operations_as_any_transaction_has() {
         let run = Owning { run: (0..MOST).map(entry).collect(), ..owning.clone() };
         let all = [
             Operation::Request((0..MOST_ASKS).map(ask).collect()),
-            Operation::IfAvailable(ask(0)),
+            Operation::IfAvailable((0..MOST_ASKS).map(ask).collect()),
             Operation::Steal(ask(0), Force::Waits),
             Operation::Steal(ask(0), Force::Asks(owned())),
             Operation::Steal(ask(0), Force::Robs(owned())),

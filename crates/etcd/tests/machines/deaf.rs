@@ -12,7 +12,7 @@ use navlock_etcd::EtcdOptions;
 
 use super::{
     exclusive,
-    owning::{beside, own, revision},
+    owning::{beside, own, revision, until},
     proxy::Proxy,
     soon,
 };
@@ -104,7 +104,7 @@ fn an_owner_whose_watch_hangs_gives_up_what_others_wait_for() {
     thread::scope(|scope| {
         let waits = scope.spawn(|| exclusive(&b, "db"));
         // The request, the question and the answer to it.
-        while revision(&server) < before + 3 {}
+        until(|| (revision(&server) >= before + 3).then_some(()));
         let token = guard.fencing_token();
         drop(guard);
         assert!(waits.join().unwrap().fencing_token() > token);

@@ -129,12 +129,12 @@ fn an_owner_is_waited_for_from_when_it_is_seen_to_be_asked() {
     };
     assert_eq!(asked(5, 0), Duration::ZERO);
     assert_eq!(asked(5, 0), Duration::ZERO, "nobody has asked it");
-    for mark in [2, 3] {
+    for mark in [3, 4] {
         assert_eq!(asked(5, mark), Duration::ZERO, "it is another question");
         assert_eq!(asked(5, mark), Duration::from_secs(3));
         assert_eq!(asked(5, mark), Duration::from_secs(6));
     }
-    assert_eq!(asked(9, 3), Duration::ZERO, "it is its own since then only");
+    assert_eq!(asked(9, 4), Duration::ZERO, "it is its own since then only");
 }
 
 #[test]
@@ -167,14 +167,14 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
 }
 
 /// The key by which another connection owns the name, which it is asked for with this mark.
-fn owned_with(mark: u64) -> Box<KeyValue> {
+fn owned_with(mark: u64) -> KeyValue {
     let owned = owned_by_another();
-    Box::new(KeyValue { value: Value::marked(&owned.value, mark), ..owned })
+    KeyValue { value: Value::marked(&owned.value, mark), ..owned }
 }
 
 impl Machine {
     /// Has the next try of a theft find this owner key. Returns the transaction of the try.
-    fn steal(&mut self, owned: Option<Box<KeyValue>>) -> Transaction {
+    fn steal(&mut self, owned: Option<KeyValue>) -> Transaction {
         let calls = self.calls();
         for call in calls {
             let (of, transaction) = match call {
@@ -185,7 +185,7 @@ impl Machine {
                 }
                 _ => continue,
             };
-            let results = vec![StepResult::First(owned)];
+            let results = vec![StepResult::First(owned.map(Box::new))];
             let answer = Answer { revision: MADE + 1, cluster: 1, succeeded: false, results };
             self.keeper.handle_done(Done::Operated(of, Ok(answer)));
             return transaction;
@@ -204,19 +204,19 @@ fn a_thief_robs_one_term_after_it_has_seen_the_owner_asked_and_robs_nobody_else(
     machine.keeper.handle_message(Message::Request { bucket: 0, serial, id, name });
     let robs = |tried: &Transaction| matches!(tried.when[..], [Check::MadeIn(..), ..]);
     assert!(!robs(&machine.steal(Some(owned_with(0)))));
-    let asks = machine.steal(Some(owned_with(3)));
+    let asks = machine.steal(Some(owned_with(4)));
     assert!(matches!(&asks.or_else[0], Step::Within(mark) if mark.then.len() == 2), "{asks:?}");
     for _ in 0..4 {
-        machine.pass(TIME_TO_LIVE / 4 - Duration::from_millis(1));
-        assert!(!robs(&machine.steal(Some(owned_with(3)))));
+        machine.pass(Duration::from_millis(14_999));
+        assert!(!robs(&machine.steal(Some(owned_with(4)))));
     }
     machine.pass(Duration::from_millis(4));
-    assert!(!robs(&machine.steal(Some(owned_with(3)))), "it was sent before that");
+    assert!(!robs(&machine.steal(Some(owned_with(4)))), "it was sent before that");
     let robbing = machine.steal(None);
-    assert_eq!(robbing.when[0], Check::MadeIn(owned_with(3).key, MADE));
+    assert_eq!(robbing.when[0], Check::MadeIn(owned_with(4).key, MADE));
     // Whoever owned the name has given it up, and another one may own it.
     assert!(!robs(&machine.steal(Some(owned_with(0)))));
-    assert!(!robs(&machine.steal(Some(owned_with(3)))));
+    assert!(!robs(&machine.steal(Some(owned_with(4)))));
 }
 
 /// The key of the name that the machine owns.
