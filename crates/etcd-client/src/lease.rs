@@ -53,7 +53,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::LeaseKeepAliveError`] if there is no such lease; else see [`Error`].
-    pub async fn lease_keep_alive(&mut self, id: i64) -> Result<(), Error> {
+    pub async fn lease_keep_alive(&mut self, id: i64) -> Result<LeaseKeepAliveResponse, Error> {
         let opened = self.streaming("/etcdserverpb.Lease/LeaseKeepAlive", LeaseRequest { id });
         let (ask, mut answers): (mpsc::Sender<LeaseRequest>, Streaming<LeaseKeepAliveResponse>) =
             opened.await?;
@@ -63,7 +63,7 @@ impl Client {
         drop(ask);
         tokio::spawn(async move { while let Ok(Some(_)) = answers.message().await {} });
         if first.ttl > 0 {
-            return Ok(());
+            return Ok(first);
         }
         Err(Error::LeaseKeepAliveError("there is no such lease".to_owned()))
     }
@@ -89,7 +89,10 @@ pub struct LeaseRevokeResponse {}
 
 /// That a lease was renewed, or is not there.
 #[derive(Clone, Copy, PartialEq, Message)]
-struct LeaseKeepAliveResponse {
+pub struct LeaseKeepAliveResponse {
+    /// In which term.
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     /// For how many seconds etcd keeps it from now on; 0 or less if it is not there.
     #[prost(int64, tag = "3")]
     pub ttl: i64,

@@ -42,7 +42,10 @@ pub use self::{
     connect::ConnectOptions,
     error::Error,
     kv::{DeleteResponse, GetResponse, PutResponse},
-    lease::{LeaseGrantResponse, LeaseKeysResponse, LeaseRevokeResponse, LeaseTimeToLiveResponse},
+    lease::{
+        LeaseGrantResponse, LeaseKeepAliveResponse, LeaseKeysResponse, LeaseRevokeResponse,
+        LeaseTimeToLiveResponse,
+    },
     messages::{
         DeleteRangeRequest, KeyValue, Member, MemberListResponse, PutRequest, RangeRequest,
         ResponseHeader, StatusResponse, WatchCreateRequest, prefix_end,

@@ -12,6 +12,9 @@ pub struct ResponseHeader {
     /// The revision of all keys when the call was made.
     #[prost(int64, tag = "3")]
     pub revision: i64,
+    /// The term of the member that has answered. Each election begins a new term.
+    #[prost(uint64, tag = "4")]
+    pub raft_term: u64,
 }
 
 /// A key with its value and when it was written.

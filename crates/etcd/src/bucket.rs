@@ -12,7 +12,7 @@ mod standing;
 
 use std::collections::HashMap;
 
-use navlock_core::host::RequestKind;
+use navlock_core::{Mode, host::RequestKind};
 use navlock_engine::RequestId;
 
 pub(crate) use self::{
@@ -243,7 +243,7 @@ impl Bucket {
         around: &mut impl BucketHost,
     ) -> Option<Operation> {
         let mut asks: Vec<Ask> = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut first) = (0, None);
         while asks.len() < MOST_ASKS {
             let Some(&(number, ref todo)) = name.todo.front() else { break };
             let (request, agent) = match *todo {
@@ -268,19 +268,24 @@ impl Bucket {
             // A transaction fails as a whole if a lease has ended, so it has one lease.
             let fits = asks.first().is_none_or(|first| first.lease == ask.lease)
                 && (asks.is_empty() || bytes <= MOST_BYTES);
-            if !kind.waits() && !asks.is_empty() || !fits {
+            // Of exclusive requests that do not wait, the first one is granted, or none.
+            let alike = kind.waits() || kind == RequestKind::IfAvailable(Mode::Exclusive);
+            let joins =
+                first.is_none_or(|first: RequestKind| alike && first.waits() == kind.waits());
+            if !joins || !fits {
                 around.keep_back(request);
                 break;
             }
             name.pop();
             name.under_way.get_or_insert(number);
             match kind {
-                RequestKind::Wait(_) => asks.push(ask),
-                RequestKind::IfAvailable(_) => return Some(Operation::IfAvailable(ask)),
-                RequestKind::Steal => return Some(Operation::Steal(ask, Force::Asks)),
+                RequestKind::Wait(_) | RequestKind::IfAvailable(Mode::Exclusive) => asks.push(ask),
+                RequestKind::IfAvailable(_) => return Some(Operation::IfAvailable(vec![ask])),
+                RequestKind::Steal => return Some(Operation::Steal(ask, Force::Waits)),
             }
+            first.get_or_insert(kind);
         }
-        (!asks.is_empty()).then_some(Operation::Request(asks))
+        Some(if first?.waits() { Operation::Request(asks) } else { Operation::IfAvailable(asks) })
     }
 
     /// To be called when the operation that was on its way for this name is done.

@@ -148,7 +148,8 @@ async fn list_once(
         };
         let get = async |mut client: Client| client.get(page).await;
         let answer = call(members, Duration::ZERO, timeout, get).await?;
-        let ResponseHeader { cluster_id: cluster, revision } = answer.header.unwrap_or_default();
+        let ResponseHeader { cluster_id: cluster, revision, .. } =
+            answer.header.unwrap_or_default();
         if listed.found.is_empty() {
             listed.cluster = cluster;
             listed.revision = if at == 0 { revision } else { at };

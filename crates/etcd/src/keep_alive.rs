@@ -14,18 +14,19 @@ use crate::{
     clock::Uptime,
     lease::{LeaseEvent, Renewal, pause},
     load::about,
+    mailbox,
     members::Members,
 };
 
 /// Keeps a lease alive as long as this future is polled and etcd keeps the lease. A new lease is
 /// good for this long. A lease of another connection is renewed at once, and any lease whenever that is
-/// `wanted`.
+/// `wanted`. With each renewal the [mailbox] is read, which has this prefix.
 ///
 /// If the answer to a keepalive is late, the next one is sent, and another member may be found that answers.
 /// The late answer renews the lease all the same, from the moment on at which it was asked for.
 pub(crate) async fn keep(
     members: Members,
-    id: i64,
+    (id, mailbox): (i64, Vec<u8>),
     time_to_live: Option<Duration>,
     timeout: Duration,
     wanted: &Notify,
@@ -45,7 +46,14 @@ pub(crate) async fn keep(
         let member = members.best(timeout).await;
         let sent = Uptime::now();
         let mut client = member.client;
-        let renewed = client.lease_keep_alive(id);
+        let reader = client.clone();
+        // Both are sent at once, so that an etcd that is slow is waited for once.
+        let renewed = async {
+            let both =
+                tokio::try_join!(client.lease_keep_alive(id), mailbox::read(reader, &mailbox));
+            let (renewed, asked) = both?;
+            if asked.is_in_term_of(&renewed) { Ok(asked.keys) } else { Err(Error::Closed) }
+        };
         // An answer that is as late as this renews nothing.
         let renewed = time::timeout(time_to_live, renewed).await;
         (sent, member.generation, renewed.unwrap_or(Err(Error::Closed)))
@@ -58,12 +66,13 @@ pub(crate) async fn keep(
             biased;
             Some((sent, generation, renewed)) = running.next() => {
                 match renewed {
-                    Ok(()) if sent > last => {
+                    Ok(asked) if sent > last => {
                         last = sent;
-                        tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }));
+                        tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }, asked));
                         due = Instant::now() + pause.saturating_sub(sent.elapsed());
                     }
-                    Ok(()) => {}
+                    // The mailbox was read with a later renewal as well.
+                    Ok(_) => {}
                     Err(Error::LeaseKeepAliveError(_)) => {
                         tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
                         return tell(LeaseEvent::Gone);

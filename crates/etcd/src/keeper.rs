@@ -7,6 +7,7 @@
 mod agent;
 mod agents;
 mod asking_owners;
+mod being_asked;
 mod data_loss;
 mod findings;
 mod giving_up;
@@ -48,6 +49,7 @@ use self::{
     gone::Gone,
     history::History,
     lease_states::{ExpiringLease, Lease, OwnLease},
+    ownership::AskedOwner,
     pending_query::Query,
     pending_reclaim::Reclaim,
 };
@@ -62,7 +64,7 @@ use crate::{
     options::EtcdOptions,
     slots::{Owner, Slots},
     table::{Finished, Table},
-    view::{self, View},
+    view::View,
 };
 
 /// How often the keys under the connection's lease are compared with the keys that should be there.
@@ -129,9 +131,8 @@ pub(crate) struct Keeper {
     /// Keys that have gone. Nobody is told of them before it is known whether their lease has gone
     /// as well.
     gone: Vec<Gone>,
-    /// Since when owners have been asked for their names: by owner key, with the revision since which the
-    /// question stands there.
-    asked: HashMap<Vec<u8>, (i64, Uptime), HashState>,
+    /// The owners that are known to have been asked for their names, by owner key.
+    asked: HashMap<Vec<u8>, AskedOwner, HashState>,
     history: History,
     /// Whether the connection is ending. If so, it begins to own no further names.
     is_quitting: bool,
@@ -309,6 +310,7 @@ impl Keeper {
             let Some(opened) = self.buckets.get_mut(&bucket) else { continue };
             opened.bucket.forget_tries();
             self.look_where_ours_wait(bucket);
+            self.ask_deaf_owners(bucket);
             self.step_waiting(bucket);
         }
         if self.cleaned.elapsed() >= CLEANUP {
@@ -318,17 +320,14 @@ impl Keeper {
         }
     }
 
-    /// Now and then lists the names for which requests of ours wait, and the names that we own, because
-    /// others may wait for them.
+    /// Now and then lists the names for which requests of ours wait.
     fn look_where_ours_wait(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let due = opened.bucket.views.iter().filter(|(_, view)| view.is_due());
         // The mirrors are not asked, because they may have missed something.
         let table = self.shared.table();
-        let is_of_interest = |(name, view): &(&NameKey, &View)| {
-            matches!(view.own, view::Ownership::Since(_)) || table.waits_for(bucket, name)
-        };
-        let due: Vec<_> = due.filter(is_of_interest).map(|(name, _)| name.clone()).collect();
+        let due = due.filter(|(name, _)| table.waits_for(bucket, name));
+        let due: Vec<_> = due.map(|(name, _)| name.clone()).collect();
         drop(table);
         for name in due {
             self.look(bucket, &name, Duration::ZERO);

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! {namespace}/format                                            the number of the format
-//! {namespace}/4/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
-//! {namespace}/4/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
+//! {namespace}/5/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
+//! {namespace}/5/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
+//! {namespace}/5/@mailbox/{owner}/{key}                          this owner is asked for the name of its key
+//! {namespace}/5/@mailbox/{owner}/{key}/{request}                this request has stolen, by this lock
 //! ```
 //!
-//! The 4 is the number of the format of keys and values. Programs with different formats do not understand
+//! The 5 is the number of the format of keys and values. Programs with different formats do not understand
 //! each other, so each program first looks for other formats (see [`formats`](crate::formats)).
 //!
 //! Namespace, bucket and name are any bytes. Each is spelled without a `/`, and different ones are
@@ -18,6 +20,10 @@
 //!
 //! The key of a name's owner (see [`owned`](crate::table::owned)) stands among the exclusive locks. So it
 //! keeps away the same requests as an exclusive lock, and a request that steals removes it as well.
+//!
+//! The keys below `@mailbox/{owner}/` are the *mailbox* of a connection. They stand under its lease. An owner
+//! that is not told by its watches reads there what others want. A thief notes there that it has stolen,
+//! because the next thief removes its lock. No bucket is spelled `@mailbox`.
 
 mod spelling;
 
@@ -30,7 +36,7 @@ use self::spelling::{LONGEST, read, spell};
 use crate::data::prefix_end;
 
 /// The number of the format.
-pub(crate) const FORMAT: &str = "4";
+pub(crate) const FORMAT: &str = "5";
 
 /// The beginning of the last part of an owner key. It sorts after all numbers.
 const OWNED: &str = "o-";
@@ -88,7 +94,7 @@ pub(crate) struct LockKey {
 impl BucketKeys {
     pub(crate) fn new(namespace: &str, bucket: &str) -> Self {
         let mut prefix = spell(namespace.as_bytes());
-        prefix.extend_from_slice(b"/4/");
+        prefix.extend_from_slice(b"/5/");
         prefix.extend_from_slice(&spell(bucket.as_bytes()));
         prefix.push(b'/');
         Self(prefix.into())
@@ -111,11 +117,41 @@ impl BucketKeys {
         [&*Self::root(namespace), b"format"].concat()
     }
 
+    /// The prefix of the mailbox of this connection.
+    pub(crate) fn mailbox(namespace: &str, owner: u128) -> Vec<u8> {
+        [&*Self::root(namespace), format!("5/@mailbox/{owner:032x}/").as_bytes()].concat()
+    }
+
+    /// The key in the mailbox of an owner that says that the owner is asked for the name of this owner
+    /// key.
+    pub(crate) fn asked(owned: &[u8]) -> Vec<u8> {
+        let last = owned.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        Self::in_mailbox(last.strip_prefix(OWNED.as_bytes()).unwrap_or_default(), owned)
+    }
+
+    /// The key in the mailbox of a thief that says that its request with this number has stolen, and has
+    /// put this lock.
+    pub(crate) fn stolen(lock: &[u8], thief: RequestKey, number: u64) -> Vec<u8> {
+        let owner = format!("{:032x}", thief.owner);
+        [&*Self::in_mailbox(owner.as_bytes(), lock), format!("/{number:x}").as_bytes()].concat()
+    }
+
+    fn in_mailbox(owner: &[u8], key: &[u8]) -> Vec<u8> {
+        let end_of_root = key.iter().position(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        [&key[..end_of_root], b"5/@mailbox/", owner, b"/", key].concat()
+    }
+
+    /// Whether this key is in the mailbox of some owner.
+    pub(crate) fn is_in_mailbox(namespace: &str, key: &[u8]) -> bool {
+        key.strip_prefix(&*Self::root(namespace))
+            .is_some_and(|rest| rest.starts_with(b"5/@mailbox/"))
+    }
+
     /// The ranges of keys of other formats, which have another number.
     pub(crate) fn other_formats(namespace: &str) -> [(Vec<u8>, Vec<u8>); 2] {
         let root = Self::root(namespace);
         let of = |rest: &[u8]| [&*root, rest].concat();
-        [(of(b"0"), of(b"4/")), (of(b"40"), of(b":"))]
+        [(of(b"0"), of(b"5/")), (of(b"50"), of(b":"))]
     }
 
     /// The format of a key: the number after the namespace.
@@ -136,7 +172,7 @@ impl BucketKeys {
 
     /// The bucket of a key, as it is spelled, with its keys; `None` if the key is in no bucket.
     pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
-        let prefix = [&*Self::root(namespace), b"4/"].concat();
+        let prefix = [&*Self::root(namespace), b"5/"].concat();
         let rest = key.strip_prefix(&*prefix)?;
         let bucket = &rest[..rest.iter().position(|&byte| byte == b'/')?];
         Some((bucket.to_vec(), Self([&*prefix, bucket, b"/"].concat().into())))

@@ -95,9 +95,11 @@ pub(crate) fn pause(time_to_live: Duration) -> Duration {
 }
 
 /// An event of the keep-alive of a lease.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum LeaseEvent {
-    Renewed(Renewal),
+    /// Etcd keeps the lease for the time of this renewal. What was found in the connection's mailbox
+    /// after that: the owner keys of the names that others want.
+    Renewed(Renewal, Vec<Vec<u8>>),
     /// Etcd does not know the lease any more.
     Gone,
 }

@@ -40,17 +40,15 @@
 //!
 //! Only the connection that owns a name knows who holds the name. Another connection that wants the name
 //! asks it, and then has the name or a place in its queue. A request with `if_available` leaves the name
-//! with a connection that holds it exclusively. If the connection that owns the name does not answer
+//! with a connection whose locks keep the request out. If the connection that owns the name does not answer
 //! within 2.5 s (or within half of the time to live, if that is less),
 //!
 //! - a request with `if_available` is told that the lock cannot be had; later ones are told this at once,
 //!   as long as that connection is silent;
-//! - a theft takes the name all the same; until that connection hears of the theft, it may go on granting
-//!   the name, with smaller tokens;
 //! - a query or an inspection shows that connection in place of the holder.
 //!
-//! A request that waits goes on waiting until the name is given up, or the lease of that connection is
-//! over.
+//! A request that waits, and a theft, go on waiting until the name is given up, or the lease of that
+//! connection is over.
 //!
 //! # What etcd needs
 //!
@@ -103,6 +101,7 @@ mod keys;
 mod lease;
 mod left;
 mod load;
+mod mailbox;
 mod members;
 mod mirror;
 mod options;

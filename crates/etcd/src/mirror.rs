@@ -17,6 +17,7 @@ use navlock_core::{Lost, Mode};
 use navlock_engine::FencingToken;
 
 use crate::{
+    data::KeyValue,
     ended::Ended,
     hash::HashState,
     keys::{LockKey, Phase, RequestKey},
@@ -276,6 +277,12 @@ impl Mirror {
 }
 
 impl Entry {
+    /// The key of this entry, as a list shows it.
+    pub(crate) fn to_key_value(&self, key: Vec<u8>) -> KeyValue {
+        let &Self { made, written, lease, .. } = self;
+        KeyValue { key, value: self.value.to_vec(), made, written, lease }
+    }
+
     /// The grant, for a lock.
     pub(crate) fn grant(&self) -> Grant {
         Grant::marked(self.made, Value::mark(&self.value))

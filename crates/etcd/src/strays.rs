@@ -157,7 +157,8 @@ fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
         let lease = Some(kv.lease).filter(|&lease| lease != 0);
         Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
     };
-    if kv.key == BucketKeys::format_key(namespace) {
+    if kv.key == BucketKeys::format_key(namespace) || BucketKeys::is_in_mailbox(namespace, &kv.key)
+    {
         return None;
     }
     let Some((bucket, keys)) = BucketKeys::around(namespace, &kv.key) else {

@@ -37,11 +37,11 @@ use crate::{
 };
 
 #[cfg(test)]
-pub(crate) use self::owned_name::HeldHere;
+pub(crate) use self::owned_name::{HeldHere, Usage};
 pub(crate) use self::{
     entries::{Again, AgentSerial, Finished, State, Status},
     handover::Handover,
-    owned_name::{LocalOutcome, QueueOrder, Started, Usage},
+    owned_name::{LocalOutcome, QueueOrder, Started},
 };
 use self::{
     entries::{Agent, OnLeaseEnd, Request, is_over, narrow},

@@ -275,10 +275,11 @@ impl Thread {
             }
         };
         let (timeout, members) = (self.options.call(), self.members.clone());
+        let mailbox = self.keeper.mailbox();
         let wanted = Arc::new(Notify::new());
         let heard = Arc::clone(&wanted);
         let keep = tokio::spawn(async move {
-            keep_alive::keep(members, lease, time_to_live, timeout, &heard, word).await;
+            keep_alive::keep(members, (lease, mailbox), time_to_live, timeout, &heard, word).await;
         });
         if let Some((before, _)) = self.leases.insert(lease, (keep, wanted)) {
             before.abort();

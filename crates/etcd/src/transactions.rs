@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use self::builders::{
     admits, count, grant, hand_over, is_alone, is_long, leave, only_new, own, put, removals,
-    request, steal, whose,
+    request, steal, stolen, whose,
 };
 #[cfg(test)]
 use self::operation::MOST_OPERATIONS;
@@ -29,7 +29,7 @@ pub(crate) use self::{
     },
 };
 use crate::{
-    data::{Answer, StepResult, Transaction},
+    data::{Answer, Check, StepResult, Transaction},
     ended::Ended,
     keys::{LockKey, NameKey, NameKeys, Phase, RequestKey},
     mirror::{Event, Put},
@@ -40,7 +40,8 @@ impl Operation {
     pub(crate) fn transaction(&self, keys: &NameKeys, again: bool) -> Transaction {
         match self {
             Self::Request(asks) => only_new(keys, asks, again, request(keys, asks)),
-            Self::IfAvailable(ask) => {
+            Self::IfAvailable(asks) => {
+                let Some(ask) = asks.first() else { return Transaction::default() };
                 let mut then = vec![put(keys, Phase::Held, ask)];
                 then.extend(count(keys, ask));
                 let when = admits(keys, ask.mode, true);
@@ -49,7 +50,12 @@ impl Operation {
                 only_new(keys, std::slice::from_ref(ask), again, transaction)
             }
             Self::Steal(ask, force) => {
-                only_new(keys, std::slice::from_ref(ask), again, steal(keys, ask, *force))
+                let asks = std::slice::from_ref(ask);
+                let mut tried = only_new(keys, asks, again, steal(keys, ask, force));
+                if again {
+                    tried.when.push(Check::Absent(stolen(keys, ask)));
+                }
+                tried
             }
             Self::Grant(entries) => grant(keys, entries),
             Self::Remove(ended) => {
@@ -118,15 +124,18 @@ impl Operation {
                 outcomes.requests =
                     requests.enumerate().map(|(nth, request)| (request, outcome(nth))).collect();
             }
-            Self::IfAvailable(ask) | Self::Steal(ask, _) => {
+            Self::IfAvailable(_) | Self::Steal(..) => {
+                let Some((ask, rest)) = self.asks().split_first() else { return outcomes };
                 let request = ask.request;
+                let rest = rest.iter().map(|ask| (ask.request, Outcome::Unavailable));
                 let Some(inner) = inner(again, answer) else {
                     outcomes.requests = found([request].into_iter(), answer);
+                    outcomes.requests.extend(rest);
                     return outcomes;
                 };
                 let outcome =
                     if inner.succeeded { Outcome::Held(revision) } else { Outcome::Unavailable };
-                outcomes.requests = vec![(request, outcome)];
+                outcomes.requests = [(request, outcome)].into_iter().chain(rest).collect();
                 outcomes.is_all =
                     matches!(self, Self::IfAvailable(_)) && inner.succeeded && is_alone(ask, inner);
                 for result in &inner.results {
@@ -147,9 +156,8 @@ impl Operation {
     /// revision, and if nothing else was there.
     pub(crate) fn all_events(&self, name: &NameKey, revision: i64) -> Vec<Event> {
         let asks = match self {
-            Self::Request(asks) => &**asks,
-            Self::IfAvailable(ask) => std::slice::from_ref(ask),
-            _ => &[],
+            Self::Request(asks) => asks,
+            _ => self.asks().get(..1).unwrap_or_default(),
         };
         let made = asks.iter().enumerate().map(|(nth, ask)| {
             let &Ask { request, mode, lease, ref value } = ask;
@@ -161,12 +169,22 @@ impl Operation {
         made.collect()
     }
 
+    /// The requests that this operation makes.
+    pub(crate) fn asks(&self) -> &[Ask] {
+        match self {
+            Self::Request(asks) | Self::IfAvailable(asks) => asks,
+            Self::Steal(ask, _) => std::slice::from_ref(ask),
+            _ => &[],
+        }
+    }
+
     /// The requests that this operation makes or ends. Except for the requests of a grant, all of
     /// them belong to this connection.
     pub(crate) fn own(&self) -> Vec<RequestKey> {
         match self {
-            Self::Request(asks) => asks.iter().map(|ask| ask.request).collect(),
-            Self::IfAvailable(ask) | Self::Steal(ask, _) => vec![ask.request],
+            Self::Request(_) | Self::IfAvailable(_) | Self::Steal(..) => {
+                self.asks().iter().map(|ask| ask.request).collect()
+            }
             Self::Grant(entries) => entries.iter().map(|entry| entry.request).collect(),
             Self::Remove(ended) => ended.iter().map(|ended| ended.request).collect(),
             Self::HandOver(ended, _) | Self::Own(ended, _) => vec![ended.request],

@@ -21,7 +21,7 @@ pub(crate) struct Value {
     /// a connection of the same machine that takes over the request.
     pub(crate) asked: u64,
     /// The place among the keys that the same revision has created. The first key has the smallest
-    /// number.
+    /// number. For an owner key: how long its lease lasts, and whether the name is owned for a run.
     pub(crate) place: u64,
     /// What the revision of the key does not tell; 0 if there is nothing. For a request that an owner
     /// of the name has queued: the revision that counts as its place in the queue, before all later

@@ -73,6 +73,9 @@ pub(crate) struct View {
     /// When it was seen that the owner key of this connection has gone, for a reason that is not known
     /// yet. Nobody is told before it is known whether the lease has gone as well.
     pub(crate) strayed: Option<Uptime>,
+    /// The revision that had last written the owner key of another connection when that connection was
+    /// asked for the name, because requests wait for it here, and when that was.
+    asked: Option<(i64, Uptime)>,
     /// How often the name had been granted since it is owned, as of the last look, and since when this
     /// number has not changed.
     granted: (u64, Uptime),
@@ -99,6 +102,7 @@ impl View {
             needed,
             shown,
             strayed: None,
+            asked: None,
             granted,
         }
     }
@@ -128,6 +132,17 @@ impl View {
     /// Notes that the name is given up so that others see it.
     pub(crate) fn note_shown(&mut self) {
         self.shown = Some(Uptime::now());
+    }
+
+    /// Whether the owner of the name is to be asked for it now, whose key this revision has written last.
+    /// It is asked once, and again after this time: what was written then may have been lost.
+    pub(crate) fn may_ask(&mut self, written: i64, again: Duration) -> bool {
+        let is_asked = |&(of, at): &(i64, Uptime)| of == written && at.elapsed() < again;
+        let may_ask = !self.asked.as_ref().is_some_and(is_asked);
+        if may_ask {
+            self.asked = Some((written, Uptime::now()));
+        }
+        may_ask
     }
 
     /// Notes that others were seen at the name.

@@ -109,7 +109,8 @@ impl BucketHost for Around<'_> {
         // machine.
         let hosts = self.agents.values().map(|agent| &*agent.info.host);
         let host = hosts.filter(|host| !host.is_empty()).min().unwrap_or_default();
-        Some(ownership::owning(self.slots.me(), lease, self.revision, host))
+        let lasts = self.leases.get(&lease)?.renewal.time_to_live;
+        Some(ownership::owning(self.slots.me(), (lease, lasts), self.revision, host))
     }
 
     fn me(&self) -> u128 {

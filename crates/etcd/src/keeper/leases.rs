@@ -151,14 +151,20 @@ impl Keeper {
     /// Takes in an event of a lease.
     pub(super) fn lease_event(&mut self, id: i64, word: LeaseEvent) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
-        let (renewal, state) = match (word, lease.state) {
-            (LeaseEvent::Gone, State::Live) => return self.doubt(id),
-            (LeaseEvent::Gone, _) => return self.lose_lease(id, Lost::Disconnected),
-            (LeaseEvent::Renewed(renewal), state) => (renewal, state),
+        let state = lease.state;
+        let (renewal, asked) = match word {
+            LeaseEvent::Gone if state == State::Live => return self.doubt(id),
+            LeaseEvent::Gone => return self.lose_lease(id, Lost::Disconnected),
+            LeaseEvent::Renewed(renewal, asked) => (renewal, asked),
         };
         lease.renewal = renewal;
-        if matches!(state, State::Reclaimed(_)) {
+        let is_reclaimed = matches!(state, State::Reclaimed(_));
+        if is_reclaimed {
             lease.state = State::Live;
+        }
+        // What others want is not granted any more when the term is extended.
+        self.heed_mailbox(&asked);
+        if is_reclaimed {
             for serial in self.agents_with(|under| under == LeaseState::Lease(id)) {
                 self.revive(serial, renewal);
             }

@@ -13,7 +13,6 @@
 //! - Only operations are lost, late, or answered some time after they were done. All other calls are
 //!   answered when they come to etcd.
 //! - A machine that has asked the owner of a name to give it up looks again only when nothing else happens.
-//!   So an owner is robbed only of names that it does not give up although it has heard everything.
 //! - One bucket is used. There may be another bucket beside it that keeps a machine busy.
 //! - A machine's clock goes on only when the machine is cut off and when nothing else happens. It has
 //!   three moments: before its leases are over, between that and their end in etcd, and after that. All
@@ -46,6 +45,7 @@ const NONE: Faults = Faults {
     revokes: 0,
     evictions: 0,
     pauses: 0,
+    deaf: 0,
 };
 const CALL: Faults = Faults { calls: 1, ..NONE };
 const WATCH: Faults = Faults { watches: 1, ..NONE };
@@ -55,6 +55,9 @@ const KILL: Faults = Faults { kills: 1, ..NONE };
 const REVOKE: Faults = Faults { revokes: 1, ..NONE };
 const EVICT: Faults = Faults { evictions: 1, ..NONE };
 const PAUSE: Faults = Faults { pauses: 1, ..NONE };
+const DEAF: Faults = Faults { deaf: 1, ..NONE };
+
+const CALL_AND_DEAF: Faults = Faults { calls: 1, ..DEAF };
 
 const X: RequestKind = Wait(Exclusive);
 const S: RequestKind = Wait(Shared);
@@ -63,12 +66,27 @@ const S: RequestKind = Wait(Shared);
 const WRITER: &[Act] = &[Request("a", X), Finish(0)];
 const READER: &[Act] = &[Request("a", S), Finish(0)];
 const THIEF: &[Act] = &[Request("a", Steal), Finish(0)];
+/// Takes the lock from others and keeps it.
+const ROBBER: &[Act] = &[Request("a", Steal)];
 const TRIER: &[Act] = &[Request("a", IfAvailable(Exclusive)), Finish(0)];
+/// Agents of one machine that do not wait.
+const TRIERS: &[Act] = &[
+    RequestBy(0, "a", IfAvailable(Exclusive)),
+    RequestBy(1, "a", IfAvailable(Exclusive)),
+    RequestBy(0, "a", IfAvailable(Shared)),
+    RequestBy(1, "a", IfAvailable(Exclusive)),
+    Finish(0),
+    Finish(1),
+    Finish(2),
+    Finish(3),
+];
 const TWICE: &[Act] = &[Request("a", X), Request("a", X), Finish(0), Finish(1)];
 const AGAIN: &[Act] = &[Request("a", X), Finish(0), Request("a", X), Finish(1)];
 const THIEF_AFTER: &[Act] = &[Request("a", X), Finish(0), Request("a", Steal)];
 /// Takes the lock and keeps it.
 const HOLDER: &[Act] = &[Request("a", X)];
+/// Takes the lock again, when the machine owns the name, and keeps it.
+const HOLDS_AGAIN: &[Act] = &[Request("a", X), Finish(0), Request("a", X)];
 const READS: &[Act] = &[Request("a", S)];
 /// Several agents of one machine.
 const CROWD: &[Act] = &[
@@ -218,6 +236,7 @@ explore! {
     calls_of_a_thief_that_ends_get_lost: [HOLDER, THIEF_ENDS], CALL, WARM, 1000;
     nothing_is_left_of_calls_that_come_late: [LEAVES, HOLDER], CALL, WARM, 1000;
     nothing_is_left_of_calls_that_come_late_while_others_stay: [MOVES, HOLDER], CALL, WARM, 1000;
+    calls_of_two_thieves_get_lost: [THIEF, THIEF], CALL, WARM, 1000;
     calls_that_do_not_wait_get_lost: [HOLDER, TRIER], CALL, WARM, 9000;
     watches_begin_anew: [WRITER, HOLDER], WATCH, WARM, 10_000;
     a_machine_is_cut_off: [WRITER, HOLDER], CUT, WARM, 12_000;
@@ -244,6 +263,8 @@ explore! {
     a_single_owner_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
     a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 12_000;
     several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;
+    a_single_owner_that_is_deaf: [AGAIN, HOLDER], DEAF, WARM, 8000;
+    a_single_owner_that_is_deaf_is_robbed: [HOLDS_AGAIN, ROBBER], DEAF, WARM, 3000;
 }
 
 /// Makes a test of each line: the scripts, what goes wrong, and the number of random runs. There are too
@@ -325,6 +346,8 @@ search! {
     a_crowd_of_an_owner_and_readers: [CROWD_AGAIN, READER, READER], NONE, 300;
     a_crowd_of_an_owner_is_robbed: [CROWD_AGAIN, THIEF], NONE, 1000;
     a_crowd_of_an_owner_and_who_does_not_wait: [CROWD_AGAIN, TRIER], NONE, 300;
+    a_crowd_of_an_owner_and_many_who_do_not_wait: [CROWD_AGAIN, TRIERS, TRIER], CALL, 300;
+    readers_of_an_owner_and_many_who_do_not_wait: [READERS_AGAIN, TRIERS], CALL, 300;
     two_crowds_that_own: [CROWD_AGAIN, CROWD_AGAIN], NONE, 1000;
     calls_of_owners_get_lost: [CROWD_AGAIN, WRITER], Faults { calls: 2, ..NONE }, 1000;
     calls_of_owners_get_lost_and_one_is_robbed: [CROWD_AGAIN, THIEF], CALL, 1000;
@@ -354,6 +377,12 @@ search! {
     somebody_removes_a_request_of_a_run: [RUN, WRITER], EVICT, 1000;
     a_run_does_nothing_for_a_while: [RUN, WRITER], PAUSE, 300;
     an_agent_of_a_run_ends: [CROWD_ENDS, WRITER], CALL, 1000;
+    an_owner_is_deaf: [CROWD_AGAIN, HOLDER], DEAF, 1000;
+    an_owner_that_is_deaf_is_robbed: [HOLDS_AGAIN, ROBBER, ROBBER], DEAF, 1000;
+    an_owner_that_is_deaf_is_robbed_and_calls_get_lost: [CROWD_AGAIN, ROBBER], Faults { calls: 2, ..DEAF }, 1000;
+    an_owner_that_is_deaf_is_cut_off: [HOLDS_AGAIN, ROBBER], Faults { cuts: 1, ..DEAF }, 1000;
+    an_owner_is_killed_and_its_heir_is_deaf: [HOLDS_AGAIN, ROBBER], Faults { kills: 1, ..DEAF }, 1000;
+    two_thieves_rob_an_owner_that_is_deaf: [CROWD_AGAIN, ROBBER, ROBBER], CALL_AND_DEAF, 1000;
 }
 
 /// The scripts and the faults are drawn at random as well.

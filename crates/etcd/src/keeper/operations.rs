@@ -67,9 +67,11 @@ impl Keeper {
                 asks.retain(is_wanted);
                 (!asks.is_empty()).then_some(Operation::Request(asks))
             }
-            Operation::IfAvailable(ref ask) | Operation::Steal(ref ask, _) => {
-                is_wanted(ask).then_some(operation)
+            Operation::IfAvailable(mut asks) => {
+                asks.retain(is_wanted);
+                (!asks.is_empty()).then_some(Operation::IfAvailable(asks))
             }
+            Operation::Steal(ref ask, _) => is_wanted(ask).then_some(operation),
             // No name may be owned under a lease that is lost.
             Operation::Own(from, owning) if !self.is_good(owning.lease) => {
                 Some(Operation::Remove(vec![from]))
@@ -234,9 +236,8 @@ impl Keeper {
             Operation::Grant(entries) => {
                 entries.iter().map(|entry| (entry.request, entry.lease)).collect()
             }
-            Operation::Request(asks) => asks.iter().map(|ask| (ask.request, ask.lease)).collect(),
-            Operation::IfAvailable(ask) | Operation::Steal(ask, _) => {
-                vec![(ask.request, ask.lease)]
+            Operation::Request(_) | Operation::IfAvailable(_) | Operation::Steal(..) => {
+                of.operation.asks().iter().map(|ask| (ask.request, ask.lease)).collect()
             }
         };
         self.refused(leases, failure);

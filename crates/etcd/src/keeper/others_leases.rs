@@ -14,6 +14,7 @@ use crate::{
     slots::Owner,
     table::Status,
     transactions::MOST,
+    view::Ownership,
 };
 use std::{collections::HashSet, time::Duration};
 
@@ -134,6 +135,28 @@ impl Keeper {
             self.calls.push_back(Call::Write { transaction });
         }
         self.look_where_it_differs(id, &there);
+        if is_own {
+            self.look_where_owner_keys_are_gone(under);
+        }
+    }
+
+    /// Lists the names that this connection owns, and whose owner keys are not among these. A watch that
+    /// hangs does not tell that somebody has removed them.
+    fn look_where_owner_keys_are_gone(&mut self, there: &[Vec<u8>]) {
+        let there: HashSet<&[u8]> = there.iter().map(|key| &**key).collect();
+        let me = self.slots.me();
+        let mut gone = Vec::new();
+        for (&bucket, opened) in &self.buckets {
+            for (name, view) in &opened.bucket.views {
+                let is_owned = matches!(view.own, Ownership::Since(_));
+                if is_owned && !there.contains(&*opened.bucket.keys.name(name).owned(me)) {
+                    gone.push((bucket, name.clone()));
+                }
+            }
+        }
+        for (bucket, name) in gone {
+            self.look(bucket, &name, Duration::ZERO);
+        }
     }
 
     /// Whether a key under a lease belongs to a request that was answered in another way, so that a

@@ -5,8 +5,8 @@ use std::time::Duration;
 use navlock_core::{AgentInfo, ClientId};
 
 use crate::{
-    clock::{monotonic, wall_millis},
-    transactions::Owning,
+    clock::{Uptime, monotonic, wall_millis},
+    transactions::{AskPurpose, Owning},
     values::{RequestNotes, Value},
 };
 
@@ -19,15 +19,31 @@ pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The first pause between asking an owner to give up its name and looking at the name again.
 pub(super) const AGAIN: Duration = Duration::from_millis(5);
 
+/// An owner that is known to have been asked to give up its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskedOwner {
+    /// What the owner is asked for, and the revision since which the question stands there.
+    pub(super) question: (Option<AskPurpose>, i64),
+    /// When this was seen.
+    pub(super) seen: Uptime,
+    /// How long the owner's lease lasts.
+    pub(super) lasts: Duration,
+}
+
 /// The client id under which the owner keys of this connection are written. It is not the id of any
 /// agent.
 pub(super) fn whose(owner: u128) -> ClientId {
     ClientId::from_bytes(owner.to_be_bytes())
 }
 
-/// What is written to own a name under this lease. `after` is the last revision that was heard of,
-/// and `host` is the name of this machine.
-pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning {
+/// What is written to own a name under this lease, which lasts so long each time that it is renewed.
+/// `after` is the last revision that was heard of, and `host` is the name of this machine.
+pub(super) fn owning(
+    owner: u128,
+    (lease, lasts): (i64, Duration),
+    after: i64,
+    host: &str,
+) -> Owning {
     let client_id = whose(owner);
     let mut info = AgentInfo::default();
     host.clone_into(&mut info.host);
@@ -35,7 +51,7 @@ pub(super) fn owning(owner: u128, lease: i64, after: i64, host: &str) -> Owning 
         client_id,
         since: wall_millis(),
         asked: monotonic(),
-        place: 0,
+        place: Owning::place(lasts),
         mark: 0,
         info,
         said: RequestNotes::default(),

@@ -13,7 +13,7 @@ use crate::{
     lease::LeaseName,
     mirror::Entry,
     slots::Owner,
-    table::{Again, LocalOutcome, QueueOrder, Started, Status, Usage},
+    table::{Again, LocalOutcome, QueueOrder, Started, Status},
     tokens,
     transactions::{AskPurpose, Owning, say_held},
     view::{Ownership, View},
@@ -226,11 +226,16 @@ impl Keeper {
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
         let usage = self.shared.table().usage(&(bucket, name.clone()));
         let is_for_run = usage.is_some_and(|usage| usage.is_for_run);
-        let stays = usage.is_some_and(Usage::excludes_others) && (is_for_run || !is_wanted);
-        if let Some(owned) = owned.filter(|_| stays && asked == Some(AskPurpose::IfFree)) {
+        // How the name is held, if that keeps out the request that asks.
+        let held = match asked {
+            Some(AskPurpose::IfFree(wanted)) => usage.and_then(|usage| usage.keeps_out(wanted)),
+            _ => None,
+        };
+        let held = held.filter(|_| is_for_run || !is_wanted);
+        if let (Some(owned), Some(held)) = (owned, held) {
             if let Some(opened) = self.buckets.get(&bucket) {
                 let key = opened.bucket.keys.name(name).owned(me);
-                let transaction = say_held(&key, owned);
+                let transaction = say_held(&key, owned, held);
                 self.calls.push_back(Call::Write { transaction });
             }
             return;

@@ -245,7 +245,7 @@ impl Keeper {
         }
         let is_late = query.shown_by <= Uptime::now();
         let timeout = self.owner_timeout();
-        theirs.retain(|kv| !is_late && self.note_asked(kv).elapsed() < timeout);
+        theirs.retain(|kv| !is_late && self.note_asked(kv).seen.elapsed() < timeout);
         if !theirs.is_empty() {
             let asked = theirs.iter().filter(|kv| AskPurpose::ToSee.says_more(kv));
             let steps: Vec<_> =

@@ -92,7 +92,7 @@ impl Machine {
     /// ticks after that.
     fn pass(&mut self, time: Duration) {
         let sent = Uptime::now_at(self.now);
-        let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE });
+        let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE }, Vec::new());
         self.keeper.handle_message(Message::Lease { lease: OWN, word });
         self.now += time;
         clock::set::to(self.now);
@@ -294,14 +294,14 @@ fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> 
     let name = NameKey::new(&of("db"));
     let key = LockKey { name, phase, mode: Mode::Exclusive, request };
     let lease = if request.owner == 1 { OWN } else { LEASE };
-    let value = Arc::from(ownership::owning(request.owner, lease, 0, "").value);
+    let value = Arc::from(ownership::owning(request.owner, (lease, TIME_TO_LIVE), 0, "").value);
     let put = made.map(|made| Put { made, lease, value });
     mirror::Event { key, revision, put }
 }
 
 /// The key by which another connection owns the name, under a lease that is not ours.
 fn owned_by_another() -> KeyValue {
-    let value = ownership::owning(2, LEASE, 0, "").value;
+    let value = ownership::owning(2, (LEASE, TIME_TO_LIVE), 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
     KeyValue { key, value, made: MADE, written: MADE, lease: LEASE }
 }

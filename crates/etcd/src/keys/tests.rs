@@ -79,11 +79,28 @@ fn foreign_keys_are_not_read() {
     for cut in 0..good.len() {
         assert_eq!(keys.parse(&good[..cut]), None);
     }
-    for foreign in ["", "navlock/4/b/l/db/h/x/+1-2", "navlock/4/b/l/db/h/z/1-2"] {
+    for foreign in ["", "navlock/5/b/l/db/h/x/+1-2", "navlock/5/b/l/db/h/z/1-2"] {
         assert_eq!(keys.parse(foreign.as_bytes()), None);
     }
     let more = [&*good, b"/x"].concat();
     assert_eq!(keys.parse(&more), None);
+}
+
+#[test]
+fn a_mailbox_has_what_others_ask_and_what_its_thieves_have_done() {
+    let keys = BucketKeys::new("navlock/b", "b").name(&NameKey::new(&of("db")));
+    let (me, mailbox) = (u128::MAX - 7, BucketKeys::mailbox("navlock/b", u128::MAX - 7));
+    let owned = keys.owned(me);
+    assert_eq!(BucketKeys::asked(&owned).strip_prefix(&*mailbox), Some(&*owned));
+    let thief = RequestKey { owner: me, slot: 1 };
+    let lock = keys.request(Phase::Held, Mode::Exclusive, thief);
+    let noted = [&*lock, b"/1f"].concat();
+    let note = BucketKeys::stolen(&lock, thief, 31);
+    assert_eq!(note.strip_prefix(&*mailbox), Some(&*noted));
+    assert!(
+        BucketKeys::is_in_mailbox("navlock/b", &note)
+            && !BucketKeys::is_in_mailbox("navlock/b", &lock)
+    );
 }
 
 #[test]

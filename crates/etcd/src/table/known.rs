@@ -6,7 +6,10 @@ use super::{
     KnownOf, Table,
     entries::{AgentSerial, Request, State, Status, narrow},
 };
-use crate::keys::{NameKey, RequestKey};
+use crate::{
+    clock::Uptime,
+    keys::{NameKey, RequestKey},
+};
 
 impl Table {
     /// Whether there is any request or lock of this name.
@@ -18,6 +21,14 @@ impl Table {
     pub(crate) fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
         let mut of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
         of.any(|&index| matches!(self.requests[index].status(), Status::Pending(_)))
+    }
+
+    /// Since when the first request for this name waits that waits.
+    pub(crate) fn waits_since(&self, bucket: u64, name: &NameKey) -> Option<Uptime> {
+        let of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
+        let of = of.map(|&index| &self.requests[index]);
+        let waits = of.filter(|of| matches!(of.status(), Status::Pending(_)));
+        waits.map(|request| request.since).min()
     }
 
     /// Whether there are no requests at all.

@@ -94,10 +94,11 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Whether nobody else can have the name now, because an agent of this connection holds it for
-    /// certain.
-    pub(crate) fn excludes_others(self) -> bool {
-        self.held == Some(Mode::Exclusive) && self.gate == GrantState::Open
+    /// How agents of this connection hold the name, if they do for certain, and if that keeps out a lock of
+    /// this mode.
+    pub(crate) fn keeps_out(self, mode: Mode) -> Option<Mode> {
+        let held = self.held.filter(|_| self.gate == GrantState::Open)?;
+        ((mode, held) != (Mode::Shared, Mode::Shared)).then_some(held)
     }
 
     /// Whether the name has to be given up, because no more requests are granted and all locks have

@@ -1,7 +1,10 @@
 //! The purposes for which the owner of a name is asked.
 
+use navlock_core::Mode;
+
 use crate::{
     data::{Check, KeyValue, Step, Transaction},
+    keys::BucketKeys,
     mirror::Entry,
     values::Value,
 };
@@ -9,23 +12,28 @@ use crate::{
 /// Why the owner of a name is asked to give it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskPurpose {
-    /// A request that does not wait wants the name, if nobody holds it exclusively. An owner whose agent
-    /// does takes the mark back, and goes on owning the name.
-    IfFree,
-    /// A request wants the name.
-    ToHave,
+    /// A request of this mode that does not wait wants the name, if the locks there admit it. An owner whose
+    /// agents hold the name otherwise takes the mark back, and goes on owning the name.
+    IfFree(Mode),
     /// A caller wants to see who holds the name.
     ToSee,
+    /// A request wants the name.
+    ToHave,
 }
+
+/// The mark of an owner that has answered that its agents share the name. An owner whose agent holds it
+/// exclusively leaves no mark.
+const SHARED: u64 = 16;
 
 impl AskPurpose {
     /// The mark that is written for this purpose. The purpose that asks for more has the larger
     /// mark.
     fn mark(self) -> u64 {
         match self {
-            Self::IfFree => 1,
-            Self::ToSee => 2,
-            Self::ToHave => 3,
+            Self::IfFree(Mode::Exclusive) => 1,
+            Self::IfFree(Mode::Shared) => 2,
+            Self::ToSee => 3,
+            Self::ToHave => 4,
         }
     }
 
@@ -33,30 +41,45 @@ impl AskPurpose {
     /// not asked.
     pub(crate) fn of(value: &[u8]) -> Option<Self> {
         match Value::mark(value) {
-            0 => None,
-            1 => Some(Self::IfFree),
-            2 => Some(Self::ToSee),
+            0 | SHARED => None,
+            1 => Some(Self::IfFree(Mode::Exclusive)),
+            2 => Some(Self::IfFree(Mode::Shared)),
+            3 => Some(Self::ToSee),
             _ => Some(Self::ToHave),
         }
     }
 
     /// Whether this purpose asks the owner for more than its key asks already.
     pub(crate) fn says_more(self, owned: &KeyValue) -> bool {
-        self.mark() > Value::mark(&owned.value)
+        self.mark() > Self::of(&owned.value).map_or(0, Self::mark)
+    }
+
+    /// Whether an owner that has answered has said that its agents share the name.
+    pub(crate) fn is_shared(value: &[u8]) -> bool {
+        Value::mark(value) == SHARED
     }
 }
 
 /// Asks the owner to give the name up, by a mark in the value of its key. If the key was written since,
 /// this does nothing: whoever asks looks again in any case.
+///
+/// Whoever wants the name asks by the owner's mailbox as well, in the same revision. The owner reads
+/// it each time that it renews its lease, and has no right to grant the name for longer than that.
 pub(crate) fn ask_owner(owned: &KeyValue, purpose: AskPurpose) -> Transaction {
     let KeyValue { key, value, written, lease, .. } = owned;
-    marked(key, (value, *written, *lease), purpose.mark())
+    let mut asks = marked(key, (value, *written, *lease), purpose.mark());
+    if purpose == AskPurpose::ToHave {
+        let (key, value) = (BucketKeys::asked(key), Vec::new());
+        asks.then.push(Step::Put { key, value, lease: *lease });
+    }
+    asks
 }
 
-/// Takes back the mark of a request that does not wait: it cannot have the name, which somebody holds.
+/// Takes back the mark of a request that does not wait: it cannot have the name, which is held in this mode.
 /// The answer is to the questions up to the one that was seen, and does nothing if there is a later one.
-pub(crate) fn say_held(key: &[u8], owned: &Entry) -> Transaction {
-    marked(key, (&owned.value, owned.written, owned.lease), 0)
+pub(crate) fn say_held(key: &[u8], owned: &Entry, held: Mode) -> Transaction {
+    let mark = if held == Mode::Shared { SHARED } else { 0 };
+    marked(key, (&owned.value, owned.written, owned.lease), mark)
 }
 
 fn marked(key: &[u8], (value, written, lease): (&[u8], i64, i64), mark: u64) -> Transaction {

@@ -2,12 +2,15 @@
 
 use navlock_core::Mode;
 
-use super::operation::{Ask, Force, Leaving, LeavingEntry, MOST_BYTES, Owning};
+use super::{
+    ask_purpose::{AskPurpose, ask_owner},
+    operation::{Ask, Force, Leaving, LeavingEntry, MOST_BYTES, Owning},
+};
 use crate::{
     clock::wall_millis,
     data::{Answer, Check, Step, StepResult, Transaction, prefix_end},
     ended::Ended,
-    keys::{NameKeys, Phase, RequestKey},
+    keys::{BucketKeys, NameKeys, Phase, RequestKey},
     mirror::Entry,
     values::Value,
 };
@@ -71,17 +74,38 @@ pub(super) fn is_alone(granted: &Ask, answer: &Answer) -> bool {
 
 /// Deletes the locks of all holders, and puts the lock of the thief. No deleted range may contain
 /// the key that is put.
-pub(super) fn steal(keys: &NameKeys, ask: &Ask, force: Force) -> Transaction {
+///
+/// This also deletes the key of an owner. It does so only for the owner of the key that was seen, so
+/// that nobody is robbed who was not asked.
+///
+/// The thief notes the theft in its mailbox. If the answer is lost, and the next thief has removed the
+/// lock before the next try, that note tells that there is nothing left to do.
+pub(super) fn steal(keys: &NameKeys, ask: &Ask, force: &Force) -> Transaction {
     let own = keys.request(Phase::Held, ask.mode, ask.request);
     let [before, after] = others(keys, &own).map(|(start, end)| Step::DeleteRange(start, end));
-    let then = vec![before, after, put(keys, Phase::Held, ask)];
+    let note = stolen(keys, ask);
+    let noted = Step::Put { key: note.clone(), value: Vec::new(), lease: ask.lease };
+    let mut then = vec![before, after, put(keys, Phase::Held, ask), noted];
     let (start, end) = keys.all_owned();
-    match force {
-        Force::Asks => {
-            Transaction { when: vec![Check::Empty(start, end)], then, or_else: vec![whose(keys)] }
+    let nobodys = Check::Empty(start, end);
+    let (when, or_else) = match force {
+        Force::Waits => (nobodys, vec![whose(keys)]),
+        Force::Asks(owned) => {
+            let asks = ask_owner(owned, AskPurpose::ToHave);
+            (nobodys, vec![Step::Within(asks), whose(keys)])
         }
-        Force::Robs => Transaction { then, ..Transaction::default() },
-    }
+        Force::Robs(owned) => {
+            then.push(Step::Delete(BucketKeys::asked(&owned.key)));
+            (Check::MadeIn(owned.key.clone(), owned.made), vec![whose(keys)])
+        }
+    };
+    Transaction { when: vec![when, Check::Absent(note)], then, or_else }
+}
+
+/// The key by which a thief notes that it has stolen.
+pub(super) fn stolen(keys: &NameKeys, thief: &Ask) -> Vec<u8> {
+    let lock = keys.request(Phase::Held, thief.mode, thief.request);
+    BucketKeys::stolen(&lock, thief.request, Value::place(&thief.value))
 }
 
 /// Asks who owns a name.
@@ -205,14 +229,14 @@ pub(super) fn own(keys: &NameKeys, from: Ended, owning: &Owning) -> Transaction 
 pub(super) fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transaction {
     let owned = keys.owned(leaving.owner);
     let is_owned = Check::MadeIn(owned.clone(), leaving.made);
+    // The question is answered with that.
+    let gone = [owned.clone(), BucketKeys::asked(&owned)].map(Step::Delete);
     if !leaving.successors.is_empty() {
         let mut when = vec![is_owned.clone()];
         when.extend(leaving.successors.iter().map(|successor| waits(keys, successor)));
         when.extend(others(keys, &owned).map(|(start, end)| Check::Empty(start, end)));
-        let gone = Step::Delete(owned);
-        let then =
-            [gone.clone()].into_iter().chain(promote_all(keys, &leaving.successors)).collect();
-        let alone = Transaction { when: vec![is_owned], then: vec![gone], or_else: Vec::new() };
+        let then = gone.iter().cloned().chain(promote_all(keys, &leaving.successors)).collect();
+        let alone = Transaction { when: vec![is_owned], then: gone.into(), or_else: Vec::new() };
         return Transaction { when, then, or_else: vec![Step::Within(alone)] };
     }
     let put = |entry: &LeavingEntry| put(keys, entry.phase, &entry.ask);
@@ -223,7 +247,7 @@ pub(super) fn leave(keys: &NameKeys, leaving: &Leaving, again: bool) -> Transact
         then.extend(leaving.entries.iter().map(|entry| Step::Get(key(entry))));
     }
     if leaving.is_last {
-        then.push(Step::Delete(owned));
+        then.extend(gone);
     }
     let all = leaving.entries.iter().map(|entry| &entry.ask);
     let all = all.flat_map(|ask| both_keys(keys, ask.mode, ask.request));

@@ -1,5 +1,7 @@
 //! What has to be done to a name, and the outcome.
 
+use std::time::Duration;
+
 use navlock_core::Mode;
 
 use crate::{
@@ -24,7 +26,7 @@ pub(crate) const MOST: usize = 60;
 /// each are checked before the request is put.
 pub(crate) const MOST_ASKS: usize = 42;
 
-/// The place in the owner key of a name that is owned for a run alone.
+/// The bit of the place in an owner key that says that the name is owned for a run alone.
 const RUN: u64 = 1;
 
 /// The most bytes of values that a transaction carries in both of its branches.
@@ -56,14 +58,28 @@ pub(crate) struct Owning {
 impl Owning {
     /// This owner key, but for a run of these requests alone.
     pub(crate) fn for_run(self, run: Vec<Entry>) -> Self {
-        let value = Value::restamp(&self.value, wall_millis(), RUN);
+        let place = Value::place(&self.value) | RUN;
+        let value = Value::restamp(&self.value, wall_millis(), place);
         Self { value, run, ..self }
     }
 
     /// Whether a name is owned for a run alone, according to the value of its owner key. As long as
     /// that is so, somebody holds the name.
     pub(crate) fn is_for_run(value: &[u8]) -> bool {
-        Value::place(value) == RUN
+        Value::place(value) & RUN != 0
+    }
+
+    /// The place in the owner key of a name. No other key stands in its range, so it needs none.
+    /// Instead, this tells how long the owner's lease lasts each time that it is renewed.
+    pub(crate) fn place(lasts: Duration) -> u64 {
+        u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX / 2) << 1
+    }
+
+    /// How long the owner's lease lasts each time that it is renewed, according to the value of the
+    /// owner key; `None` if navlock has not written the value.
+    pub(crate) fn lasts(value: &[u8]) -> Option<Duration> {
+        let millis = Value::place(value) >> 1;
+        (millis > 0).then(|| Duration::from_millis(millis))
     }
 }
 
@@ -88,12 +104,14 @@ pub(crate) struct LeavingEntry {
 }
 
 /// What becomes of another machine's ownership of a name that is stolen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Force {
-    /// The owner is first asked to give up the name, and stops granting it before the theft.
-    Asks,
-    /// The owner does not answer, and is robbed of the name.
-    Robs,
+    /// Nobody is robbed who owns the name.
+    Waits,
+    /// The owner of this key is asked to give up the name.
+    Asks(Box<KeyValue>),
+    /// The owner of this key has no right to grant the name any more, and is robbed of the name.
+    Robs(Box<KeyValue>),
 }
 
 /// Something that has to be done to one name.
@@ -102,8 +120,9 @@ pub(crate) enum Operation {
     /// Makes requests that wait for their turn. The first is granted if it can be; all others
     /// queue.
     Request(Vec<Ask>),
-    /// Makes a request that does not wait. It never leaves anything in the queue.
-    IfAvailable(Ask),
+    /// Makes requests that do not wait. They never leave anything in the queue. All of them are exclusive, or
+    /// there is one: so the first is granted, or none.
+    IfAvailable(Vec<Ask>),
     Steal(Ask, Force),
     /// Grants waiting requests, of any connection.
     Grant(Vec<Entry>),

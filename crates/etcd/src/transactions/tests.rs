@@ -1,4 +1,4 @@
-use crate::data::Step;
+use crate::data::{KeyValue, Step};
 use crate::mirror::Entry;
 use navlock_core::{Mode, ResourceName};
 
@@ -38,13 +38,18 @@ fn etcd_takes_as_many_operations_as_any_transaction_has() {
             Entry { request, mode, made: 1, written: 1, lease: 1, value }
         };
         let ended = |nth| Ended { id: None, request: key(nth), mode, only: None };
+        let owned = || {
+            let (key, value, made) = (keys.owned(2), Vec::new(), 1);
+            Box::new(KeyValue { key, value, made, written: made, lease: 1 })
+        };
         let owning = Owning { owner: 1, lease: 1, value: Vec::new(), after: 0, run: Vec::new() };
         let run = Owning { run: (0..MOST).map(entry).collect(), ..owning.clone() };
         let all = [
             Operation::Request((0..MOST_ASKS).map(ask).collect()),
-            Operation::IfAvailable(ask(0)),
-            Operation::Steal(ask(0), Force::Asks),
-            Operation::Steal(ask(0), Force::Robs),
+            Operation::IfAvailable((0..MOST_ASKS).map(ask).collect()),
+            Operation::Steal(ask(0), Force::Waits),
+            Operation::Steal(ask(0), Force::Asks(owned())),
+            Operation::Steal(ask(0), Force::Robs(owned())),
             Operation::Grant((0..MOST).map(entry).collect()),
             Operation::Remove((0..MOST).map(ended).collect()),
             Operation::HandOver(ended(0), (0..MOST).map(entry).collect()),

@@ -56,6 +56,8 @@ fn a_query_sees_what_its_machine_has_just_done_with_names_of_its_own_and_with_ot
         let outer = exclusive(&a, "own");
         let inner = exclusive(&a, &format!("other-{nth}"));
         drop(exclusive(&b, "noise"));
+        // Etcd knows what this machine has released once it has answered.
+        soon(b.inspect(Some("noise".try_into().unwrap()))).unwrap();
         assert_eq!(soon(a.query()).unwrap().held.len(), 2);
         drop(outer);
         assert_eq!(soon(a.query()).unwrap().held.len(), 1);
@@ -100,6 +102,43 @@ fn a_request_that_does_not_wait_leaves_a_name_that_is_held_with_its_owner() {
     assert!(is_own(&a, "db"));
     // Once nobody holds it, it is given up. An owner that is slow to say so counts as one who holds it.
     drop(until(|| soon(b.lock("db").if_available()).unwrap()));
+}
+
+#[test]
+fn a_request_that_does_not_wait_leaves_a_name_that_is_shared_with_its_owner() {
+    let [a, b] = owning("db");
+    let other = beside(&b);
+    let reader = soon(a.lock("db").shared()).unwrap();
+    for by in [&b, &other, &b] {
+        assert!(soon(by.lock("db").if_available()).unwrap().is_none());
+    }
+    drop(reader);
+    assert!(is_own(&a, "db"));
+    // Whoever can share it has it.
+    let reader = soon(a.lock("db").shared()).unwrap();
+    let beside = until(|| soon(b.lock("db").shared().if_available()).unwrap());
+    assert!(soon(other.lock("db").if_available()).unwrap().is_none());
+    assert!(!reader.is_lost());
+    drop((reader, beside));
+}
+
+#[test]
+fn many_requests_of_a_machine_that_do_not_wait_ask_the_owner_together() {
+    const MANY: u64 = 100;
+    let server = Server::start();
+    let [a, b] = [(); 2].map(|()| owner_at(server.endpoint(), "navlock"));
+    own(&a, "db");
+    let guard = exclusive(&a, "db");
+    // The first one gets a lease.
+    assert!(soon(b.lock("db").if_available()).unwrap().is_none());
+    let before = revision(&server);
+    let mut tries: Vec<_> = (0..MANY).map(|_| b.lock("db").if_available().into_future()).collect();
+    assert!(tries.iter_mut().all(|tried| !poll(tried)));
+    assert!(tries.into_iter().all(|tried| soon(tried).unwrap().is_none()));
+    let asked = revision(&server) - before;
+    assert!(asked < MANY, "{asked} writes");
+    drop(guard);
+    assert!(is_own(&a, "db"));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod cluster;
+mod deaf;
 mod faults;
 mod fenced;
 mod formats;

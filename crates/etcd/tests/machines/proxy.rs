@@ -27,6 +27,8 @@ pub(crate) struct Proxy {
     /// How many milliseconds what the server says takes.
     delay: Arc<AtomicU64>,
     watches: Arc<Mutex<Vec<Arc<Mutex<Watches>>>>>,
+    /// Whether watches that begin from now on never tell anything.
+    all_hang: Arc<AtomicBool>,
 }
 
 /// The watches of a connection, by their streams: those that tell, and those that never tell again.
@@ -49,6 +51,7 @@ impl Proxy {
             calls: Arc::default(),
             delay: Arc::default(),
             watches: Arc::default(),
+            all_hang: Arc::default(),
         };
         let accepting = proxy.clone();
         thread::spawn(move || {
@@ -102,9 +105,11 @@ impl Proxy {
     /// Notes what the client sends.
     fn sends(&self, frame: &Frame, watches: &Mutex<Watches>) -> bool {
         self.calls.fetch_add(u64::from(frame.is_call()), Ordering::SeqCst);
-        let mut watches = watches.lock().unwrap();
+        let watches = &mut *watches.lock().unwrap();
         if frame.is_watch() && !watches.hanging.contains(&frame.stream()) {
-            watches.telling.insert(frame.stream());
+            let hangs = self.all_hang.load(Ordering::SeqCst);
+            let of = if hangs { &mut watches.hanging } else { &mut watches.telling };
+            of.insert(frame.stream());
         }
         true
     }
@@ -134,6 +139,12 @@ impl Proxy {
             count
         };
         all.iter().map(hang).sum()
+    }
+
+    /// Has all watches hang from now on, also those that are begun later.
+    pub(crate) fn hang_watches(&self) {
+        self.all_hang.store(true, Ordering::SeqCst);
+        self.hang();
     }
 
     /// How many streams of watches have been begun since the others hang.

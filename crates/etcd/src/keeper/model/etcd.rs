@@ -9,7 +9,7 @@ use crate::{
     data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, prefix_end},
     failure::Failure,
     hash::HashState,
-    keys::{BucketKeys, LockKey, NameKey, Phase},
+    keys::{BucketKeys, LockKey, NameKey, Phase, RequestKey},
     mirror::{self, Event, Put},
     tokens::{Grant, revision},
     transactions::Owning,
@@ -28,6 +28,8 @@ pub(super) struct Etcd {
     pub(super) granted: HashMap<NameKey, (i64, u64), HashState>,
     /// The tokens of the locks that were stolen.
     pub(super) stolen: BTreeSet<FencingToken>,
+    /// The requests that have stolen, each with its number.
+    pub(super) thieves: BTreeSet<(RequestKey, u64)>,
     /// The revisions since which names were owned of which their owners were robbed.
     pub(super) robbed: BTreeSet<i64>,
     /// What happened, by revision.
@@ -39,8 +41,8 @@ impl Etcd {
         // A new server has this revision.
         let revision = 1;
         let (found, leases, log) = Default::default();
-        let (granted, stolen, robbed) = Default::default();
-        Self { keys, revision, found, leases, last_lease: 0, granted, stolen, robbed, log }
+        let (granted, stolen, thieves, robbed) = Default::default();
+        Self { keys, revision, found, leases, last_lease: 0, granted, stolen, thieves, robbed, log }
     }
 
     pub(super) fn transact(&mut self, transaction: &Transaction) -> Result<Answer, Failure> {
@@ -62,6 +64,12 @@ impl Etcd {
                         Some(Phase::Owned) => drop(self.robbed.insert(kv.made)),
                         _ => drop(self.stolen.insert(granted_as(kv.made, &kv.value))),
                     }
+                }
+                let puts =
+                    changes.iter().filter_map(|event| Some((&event.key, event.put.as_ref()?)));
+                for (key, put) in puts.filter(|(key, _)| key.phase == Phase::Held) {
+                    let thief = (key.request, Value::place(&put.value));
+                    assert!(self.thieves.insert(thief), "{key:?} steals twice");
                 }
             }
             self.check(&before, is_theft);
@@ -174,6 +182,12 @@ impl Etcd {
             found: range.map(|(_, kv)| kv.clone()).collect(),
             left_out: 0,
         }
+    }
+
+    /// What is in this mailbox.
+    pub(super) fn asked(&self, mailbox: &[u8]) -> Vec<Vec<u8>> {
+        let asked = self.found.keys().filter_map(|key| key.strip_prefix(mailbox));
+        asked.map(<[u8]>::to_vec).collect()
     }
 
     pub(super) fn grant_lease(&mut self) -> i64 {

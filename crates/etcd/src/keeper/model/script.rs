@@ -65,12 +65,14 @@ pub(super) struct Faults {
     pub(super) evictions: u32,
     /// A machine does nothing for so long that it forgets the names that it does not use.
     pub(super) pauses: u32,
+    /// The watches of a machine hang, and nobody notices. Its leases are renewed meanwhile.
+    pub(super) deaf: u32,
 }
 
 impl Faults {
-    pub(super) fn each(&mut self) -> [&mut u32; 8] {
-        let Self { calls, watches, cuts, notices, kills, revokes, evictions, pauses } = self;
-        [calls, watches, cuts, notices, kills, revokes, evictions, pauses]
+    pub(super) fn each(&mut self) -> [&mut u32; 9] {
+        let Self { calls, watches, cuts, notices, kills, revokes, evictions, pauses, deaf } = self;
+        [calls, watches, cuts, notices, kills, revokes, evictions, pauses, deaf]
     }
 }
 
@@ -108,6 +110,10 @@ pub(super) enum Step {
     /// A machine learns that one of its leases is gone.
     LearnGone(usize),
     Kill(usize),
+    /// The watches of a machine tell nothing from here on.
+    Deafen(usize),
+    /// The watches of a machine tell of everything again.
+    Hear(usize),
     /// Nothing else happens, and the keeper of a machine has a tick.
     Tick(usize),
 }

@@ -97,6 +97,8 @@ struct Machine {
     cut: Option<Cut>,
     /// Leases that the machine still keeps, and that somebody has ended.
     revoked: Vec<i64>,
+    /// Whether the watches tell nothing.
+    is_deaf: bool,
 }
 
 /// A cut: a machine's leases are over by its own clock, and not by etcd's.
@@ -169,7 +171,7 @@ impl World {
                 }
             }
             for (at, watching) in machine.watches.values().enumerate() {
-                if watching.rest(&self.etcd).next().is_some() {
+                if !machine.is_deaf && watching.rest(&self.etcd).next().is_some() {
                     steps.push(Step::Receive(nth, at));
                 }
             }
@@ -216,6 +218,9 @@ impl World {
             if self.faults.kills > 0 && has_any && is_busy {
                 steps.push(Step::Kill(nth));
             }
+            if self.faults.deaf > 0 && !machine.is_deaf && !machine.watches.is_empty() && is_busy {
+                steps.push(Step::Deafen(nth));
+            }
         }
         if self.faults.evictions > 0 && is_busy {
             steps.extend((0..self.etcd.entries().len()).map(Step::Evict));
@@ -228,6 +233,8 @@ impl World {
         if !is_busy && is_new || steps.is_empty() {
             steps.extend(later);
         }
+        let deaf = self.machines.iter().enumerate().filter(|(_, machine)| machine.is_deaf);
+        steps.extend(deaf.map(|(nth, _)| Step::Hear(nth)));
         steps
     }
 
@@ -277,10 +284,7 @@ impl World {
                 self.faults.watches -= 1;
                 self.break_watches(nth);
             }
-            Step::Pause(nth) => {
-                self.faults.pauses -= 1;
-                self.machines[nth].pause();
-            }
+            Step::Pause(nth) => self.pause(nth),
             Step::Cut(nth) => self.cut(nth),
             Step::Notice(nth) => {
                 self.faults.notices -= 1;
@@ -329,8 +333,13 @@ impl World {
                 machine.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
             }
             Step::Kill(nth) => self.kill(nth),
+            Step::Deafen(nth) => {
+                self.faults.deaf -= 1;
+                self.machines[nth].is_deaf = true;
+            }
+            Step::Hear(nth) => self.machines[nth].is_deaf = false,
             Step::Tick(nth) => {
-                self.machines[nth].tick();
+                self.tick(nth);
                 self.ticks = (self.etcd.revision, self.ticks() + 1);
             }
         }

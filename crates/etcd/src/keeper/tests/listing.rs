@@ -7,7 +7,7 @@ fn listed(slot: u64, phase: Phase) -> KeyValue {
     let request = RequestKey { owner: 1, slot };
     let name = BucketKeys::new("n", "b").name(&NameKey::new(&of("db")));
     let key = name.request(phase, Mode::Exclusive, request);
-    let value = ownership::owning(1, OWN, 0, "").value;
+    let value = ownership::owning(1, (OWN, TIME_TO_LIVE), 0, "").value;
     KeyValue { key, value, made: 5, written: 5, lease: OWN }
 }
 

@@ -1,17 +1,8 @@
 //! Tests of names that the connection owns.
 
-use super::views::watched;
 use super::*;
+use crate::data::Check;
 use crate::query::Asks;
-
-#[test]
-fn a_name_that_is_ones_own_is_listed_now_and_then_though_nobody_of_its_waits() {
-    let (mut machine, agent) = owner();
-    machine.take_own(agent);
-    machine.calls();
-    machine.pass(Duration::from_secs(16));
-    assert_eq!(watched(&machine.calls()), (vec![], 0, 1));
-}
 
 #[test]
 fn late_news_of_a_watch_does_not_make_a_name_owned_again() {
@@ -125,7 +116,7 @@ fn a_thief_finds_those_robbed_whom_only_its_own_machine_knows() {
 #[test]
 fn an_owner_is_waited_for_from_when_it_is_seen_to_be_asked() {
     let mut machine = Machine::new();
-    let value = ownership::owning(2, LEASE, 0, "").value;
+    let value = ownership::owning(2, (LEASE, TIME_TO_LIVE), 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(2);
     let seen = |made, mark| {
         let value = Value::marked(&value, mark);
@@ -134,13 +125,16 @@ fn an_owner_is_waited_for_from_when_it_is_seen_to_be_asked() {
     let mut asked = |made, mark| {
         machine.now += Duration::from_secs(3);
         clock::set::to(machine.now);
-        machine.keeper.note_asked(&seen(made, mark)).elapsed()
+        machine.keeper.note_asked(&seen(made, mark)).seen.elapsed()
     };
     assert_eq!(asked(5, 0), Duration::ZERO);
     assert_eq!(asked(5, 0), Duration::ZERO, "nobody has asked it");
-    assert_eq!(asked(5, 1), Duration::from_secs(3));
-    assert_eq!(asked(5, 2), Duration::from_secs(6));
-    assert_eq!(asked(9, 1), Duration::ZERO, "it is its own since then only");
+    for mark in [3, 4] {
+        assert_eq!(asked(5, mark), Duration::ZERO, "it is another question");
+        assert_eq!(asked(5, mark), Duration::from_secs(3));
+        assert_eq!(asked(5, mark), Duration::from_secs(6));
+    }
+    assert_eq!(asked(9, 4), Duration::ZERO, "it is its own since then only");
 }
 
 #[test]
@@ -172,9 +166,62 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
     }
 }
 
+/// The key by which another connection owns the name, which it is asked for with this mark.
+fn owned_with(mark: u64) -> KeyValue {
+    let owned = owned_by_another();
+    KeyValue { value: Value::marked(&owned.value, mark), ..owned }
+}
+
+impl Machine {
+    /// Has the next try of a theft find this owner key. Returns the transaction of the try.
+    fn steal(&mut self, owned: Option<KeyValue>) -> Transaction {
+        let calls = self.calls();
+        for call in calls {
+            let (of, transaction) = match call {
+                Call::Operate { of, transaction } => (of, transaction),
+                Call::Pause { of, .. } => {
+                    self.keeper.handle_done(Done::Paused(of));
+                    return self.steal(owned);
+                }
+                _ => continue,
+            };
+            let results = vec![StepResult::First(owned.map(Box::new))];
+            let answer = Answer { revision: MADE + 1, cluster: 1, succeeded: false, results };
+            self.keeper.handle_done(Done::Operated(of, Ok(answer)));
+            return transaction;
+        }
+        panic!("it gives up");
+    }
+}
+
+#[test]
+fn a_thief_robs_one_term_after_it_has_seen_the_owner_asked_and_robs_nobody_else() {
+    let mut machine = Machine::new();
+    let (agent, serial) = machine.open_agent(1);
+    machine.take(agent, "another", MADE - 1);
+    let (id, _) = machine.call(agent, RequestKind::Steal);
+    let name = NameKey::new(&of("db"));
+    machine.keeper.handle_message(Message::Request { bucket: 0, serial, id, name });
+    let robs = |tried: &Transaction| matches!(tried.when[..], [Check::MadeIn(..), ..]);
+    assert!(!robs(&machine.steal(Some(owned_with(0)))));
+    let asks = machine.steal(Some(owned_with(4)));
+    assert!(matches!(&asks.or_else[0], Step::Within(mark) if mark.then.len() == 2), "{asks:?}");
+    for _ in 0..4 {
+        machine.pass(Duration::from_millis(14_999));
+        assert!(!robs(&machine.steal(Some(owned_with(4)))));
+    }
+    machine.pass(Duration::from_millis(4));
+    assert!(!robs(&machine.steal(Some(owned_with(4)))), "it was sent before that");
+    let robbing = machine.steal(None);
+    assert_eq!(robbing.when[0], Check::MadeIn(owned_with(4).key, MADE));
+    // Whoever owned the name has given it up, and another one may own it.
+    assert!(!robs(&machine.steal(Some(owned_with(0)))));
+    assert!(!robs(&machine.steal(Some(owned_with(4)))));
+}
+
 /// The key of the name that the machine owns.
 fn owner_key() -> KeyValue {
-    let value = ownership::owning(1, OWN, 0, "").value;
+    let value = ownership::owning(1, (OWN, TIME_TO_LIVE), 0, "").value;
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
     KeyValue { key, value, made: 6, written: 6, lease: OWN }
 }
@@ -343,6 +390,7 @@ fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
     let answer = Answer { revision, cluster: 1, succeeded: true, results };
     machine.keeper.handle_done(Done::Operated(owning, Ok(answer)));
     let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
-    assert_eq!(deleted(&machine.calls()), [key]);
+    let question = BucketKeys::asked(&key);
+    assert_eq!(deleted(&machine.calls()), [key, question]);
     assert!(machine.usage().is_none(), "it is its own still");
 }

@@ -135,6 +135,7 @@ impl World {
             kept: Vec::new(),
             cut: None,
             revoked: Vec::new(),
+            is_deaf: false,
         };
         if self.owns {
             machine.own_names();

@@ -132,7 +132,8 @@ impl World {
                         if !machine.kept.contains(&lease) {
                             machine.kept.push(lease);
                         }
-                        LeaseEvent::Renewed(renewal)
+                        let asked = self.etcd.asked(&machine.keeper.mailbox());
+                        LeaseEvent::Renewed(renewal, asked)
                     } else {
                         LeaseEvent::Gone
                     };

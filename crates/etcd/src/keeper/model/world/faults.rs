@@ -5,6 +5,7 @@ use crate::keeper::model::world::machine::name;
 use crate::{
     keeper::{Call, Message},
     table::Status,
+    view::UNUSED,
 };
 use navlock_core::host::Claim;
 use tokio::sync::oneshot;
@@ -19,6 +20,37 @@ impl World {
         machine.now += TIME_TO_LIVE.saturating_sub(REST);
         let leases = std::mem::take(&mut machine.kept);
         machine.cut = Some(Cut { leases, working });
+    }
+
+    /// Lets time pass until a machine has forgotten the names that it does not use.
+    pub(super) fn pause(&mut self, nth: usize) {
+        self.faults.pauses -= 1;
+        for _ in 0..2 {
+            self.wait(nth, UNUSED + Duration::from_secs(1));
+            self.machines[nth].within(Keeper::handle_tick);
+        }
+    }
+
+    /// Lets the keeper of a machine have a tick, after a time that is longer than all its intervals.
+    pub(super) fn tick(&mut self, nth: usize) {
+        for _ in 0..3 {
+            self.wait(nth, TIME_TO_LIVE / 2);
+        }
+        let machine = &mut self.machines[nth];
+        if !machine.keeper.is_idle() {
+            machine.within(Keeper::handle_tick);
+        }
+    }
+
+    /// Lets this much time pass for a machine, and for those that are deaf: these hear of nothing else
+    /// while another one waits for them.
+    fn wait(&mut self, nth: usize, time: Duration) {
+        for (other, machine) in self.machines.iter_mut().enumerate() {
+            if other == nth || machine.is_deaf {
+                let asked = self.etcd.asked(&machine.keeper.mailbox());
+                machine.wait(time, &asked);
+            }
+        }
     }
 
     pub(super) fn break_watches(&mut self, nth: usize) {

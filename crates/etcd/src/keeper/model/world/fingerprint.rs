@@ -30,7 +30,7 @@ impl World {
             seen.bytes(&kv.value);
         }
         // This is what the checks remember.
-        seen.note((&etcd.granted, &etcd.stolen, &etcd.robbed, troubled));
+        seen.note((&etcd.granted, &etcd.stolen, &etcd.thieves, &etcd.robbed, troubled));
         seen.note(self.looked == etcd.revision);
         // A machine that has an answer before it watches is told what has happened since.
         let answered = machines.iter().flat_map(|machine| &machine.flights);
@@ -67,6 +67,7 @@ impl Fingerprint {
     fn machine(&mut self, machine: &Machine) {
         let Machine { acted, now, shared, keeper, agents, requests, flights, .. } = machine;
         self.note((acted, now, requests, &machine.kept, &machine.cut, &machine.revoked));
+        self.note(machine.is_deaf);
         for modelled in agents {
             self.note((modelled.reclaim.is_some(), &modelled.claimed));
         }
@@ -84,7 +85,7 @@ impl Fingerprint {
         agents.sort_unstable_by_key(|(serial, _)| **serial);
         self.note(agents);
         let mut asked: Vec<_> = keeper.asked.iter().collect();
-        asked.sort_unstable();
+        asked.sort_unstable_by_key(|(key, _)| *key);
         self.note(asked);
         self.note((&keeper.reclaims, &keeper.adoptions, keeper.history.revision()));
         self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.expiring));

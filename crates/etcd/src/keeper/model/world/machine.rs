@@ -10,7 +10,6 @@ use crate::{
     keys::NameKey,
     lease::{LeaseEvent, Renewal},
     table::{Ending, LocalOutcome, Status, Terminated},
-    view::UNUSED,
     watch::Watched,
 };
 use navlock_core::{AgentInfo, ClientId, Mode, ResourceName, host::RequestKind};
@@ -218,32 +217,13 @@ impl Machine {
         }
     }
 
-    /// Lets time pass until the machine has forgotten the names that it does not use.
-    pub(super) fn pause(&mut self) {
-        for _ in 0..2 {
-            self.now += UNUSED + Duration::from_secs(1);
-            self.renew_all();
-            self.within(Keeper::handle_tick);
-        }
-    }
-
-    /// Lets the keeper have a tick, after a time that is longer than all its intervals. The leases
-    /// that the machine keeps are renewed meanwhile.
-    pub(super) fn tick(&mut self) {
-        for _ in 0..3 {
-            self.now += TIME_TO_LIVE / 2;
-            self.renew_all();
-        }
-        if !self.keeper.is_idle() {
-            self.within(Keeper::handle_tick);
-        }
-    }
-
-    /// Lets etcd renew the leases that the machine keeps.
-    fn renew_all(&mut self) {
+    /// Lets this much time pass. After that, etcd renews the leases that the machine keeps, and the machine
+    /// reads this in its mailbox.
+    pub(super) fn wait(&mut self, time: Duration, asked: &[Vec<u8>]) {
+        self.now += time;
         let renewal = Renewal { sent: Uptime::now_at(self.now), time_to_live: TIME_TO_LIVE };
         for lease in self.kept.clone() {
-            let word = LeaseEvent::Renewed(renewal);
+            let word = LeaseEvent::Renewed(renewal, asked.to_vec());
             self.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
         }
     }

@@ -8,7 +8,7 @@ use crate::{
     keys::{LockKey, NameKey, Phase},
     mirror::Put,
     table::{HeldHere, State, Status},
-    tokens::{Grant, revision},
+    tokens::Grant,
     transactions::Owning,
 };
 use navlock_core::{Lost, Mode};
@@ -111,10 +111,8 @@ impl World {
         let mut believed: Vec<(&str, Mode)> = Vec::new();
         for machine in &self.machines {
             for (name, mode, token) in machine.believes() {
-                // An owner that was robbed hears of the theft later, and may go on granting the name
-                // until then.
-                let is_robbed = self.etcd.robbed.contains(&revision(token));
-                if is_robbed || self.etcd.stolen.contains(&token) {
+                // Who was robbed of a lock that stands in etcd hears of that later.
+                if self.etcd.stolen.contains(&token) {
                     continue;
                 }
                 let excludes = |&(other, held): &(&str, Mode)| {
