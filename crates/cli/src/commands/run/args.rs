@@ -77,7 +77,8 @@ pub(crate) struct RunArgs {
     ///
     /// The command of a holder, and all processes that it has started, are told to end by SIGTERM, and are
     /// killed after five seconds. The holder can choose otherwise by --on-lost and --grace. A command whose
-    /// navlock was killed is not told.
+    /// navlock was killed is not told. With etcd, a machine that owns the name and does not answer is waited
+    /// for, until it cannot grant the name any more: for its time to live at most.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(super) steal: bool,
 
