@@ -138,9 +138,9 @@ pub enum FromDaemon {
     Mapped {
         /// What the daemon has written into the file.
         nonce: u64,
-        /// The sum of this number and a [`Moment`](crate::Moment) is a fencing token. The token is larger
-        /// than all tokens that were given up to that moment, and smaller than those that will be given
-        /// later.
+        /// The sum of this number and a [`Moment`](crate::Moment) of the client's clock is a fencing token.
+        /// The token is larger than all tokens that were given up to that moment, and smaller than those
+        /// that will be given later.
         epoch: u64,
     },
     /// A picture of all locks and requests follows. The looker is to forget what it was told before.

@@ -4,6 +4,7 @@ use std::{mem, sync::Arc};
 
 use navlock_core::ClientId;
 use navlock_core::look::ClientState;
+use navlock_platform::clock::ahead;
 use navlock_wire::{ClientKey, FromDaemon};
 
 use super::{
@@ -21,6 +22,8 @@ pub(super) struct ConnectedClient {
     pub(super) number: u64,
     pub(super) key: Option<ClientKey>,
     pub(super) client: SharedClient,
+    /// How far its clock is ahead of ours, in nanoseconds, if that is known.
+    pub(super) ahead: Option<i64>,
     is_given_up: bool,
 }
 
@@ -34,6 +37,7 @@ impl Daemon {
     ) -> ConnectedClient {
         let mut clients = self.clients();
         let orphan = key.and_then(|key| clients.take_orphan(key));
+        let ahead = ahead(process.as_ref().map_or(0, Process::number));
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
         lock(&client).begin(process, key.zip(self.files().cloned()));
         let number = clients.number();
@@ -43,7 +47,7 @@ impl Daemon {
         if let Some(key) = key.filter(|_| returning) {
             self.recovery().begin(key, number);
         }
-        ConnectedClient { daemon: Arc::clone(self), number, key, client, is_given_up: false }
+        ConnectedClient { daemon: Arc::clone(self), number, key, client, ahead, is_given_up: false }
     }
 }
 
@@ -62,14 +66,17 @@ impl ConnectedClient {
         let is_alone = !clients.connected.iter().any(is_another);
         drop(clients);
         // If this fails, the client has no map.
-        let map = ClientMap::of(self.daemon.files()?, key).ok()??;
+        let mut map = ClientMap::of(self.daemon.files()?, key).ok()??;
         if !is_alone || clients_nonce == 0 || map.nonce() != clients_nonce {
             return None;
         }
         let nonce = random_nonce();
         map.confirm(nonce);
+        map.shares = self.ahead.is_some();
         lock(&self.client).set_map(Arc::new(map));
-        Some(FromDaemon::Mapped { nonce, epoch: delegations.epoch() })
+        // The client adds moments of its own clock.
+        let epoch = delegations.epoch().wrapping_add_signed(self.ahead.unwrap_or(0).wrapping_neg());
+        Some(FromDaemon::Mapped { nonce, epoch })
     }
 
     /// Whether the client holds anything.

@@ -21,6 +21,9 @@ pub(super) struct ClientMap {
     nonce: u64,
     client: ClientKey,
     files: ClientFiles,
+    /// Whether the client can own names that others share: these take their tokens from the clock, so the client's
+    /// must be known.
+    pub(super) shares: bool,
     /// The slots in which the daemon has put locks. There is at most one lock in each slot,
     /// whatever the client says. So a client has no more such locks than slots.
     occupied: Mutex<HashSet<Slot>>,
@@ -39,6 +42,7 @@ impl ClientMap {
             map,
             client,
             files: files.clone(),
+            shares: true,
             occupied: Mutex::default(),
         }))
     }

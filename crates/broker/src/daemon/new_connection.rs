@@ -4,7 +4,7 @@ use std::{future::pending, sync::Arc};
 
 use futures_util::{SinkExt, StreamExt};
 use navlock_core::look::LookOptions;
-use navlock_platform::{clock::ahead, socket::AsyncStream};
+use navlock_platform::socket::AsyncStream;
 use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, Status, ToDaemon, VERSION, negotiate};
 use tokio_util::codec::Decoder;
 
@@ -67,11 +67,10 @@ impl NewConnection {
             }
         };
         let process = self.process.take();
-        let pid = process.as_ref().map_or(0, Process::number);
         let connected = self.daemon.enter(Some(client), returning, process);
         let mut claims = Claims::default();
         if returning {
-            claims = Claims::by_clock(ahead(pid));
+            claims = Claims::by_clock(connected.ahead);
             loop {
                 let message = self.next().await?;
                 if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {

@@ -44,7 +44,7 @@ const HIGH_WATER: usize = 256 << 10;
 
 /// The state of one session.
 pub(super) struct Session {
-    connected: ConnectedClient,
+    pub(super) connected: ConnectedClient,
     daemon: Arc<Daemon>,
     /// What the client was told of its terms; `None` if locks do not end by themselves.
     terms: Option<ToldTerms>,

@@ -48,7 +48,6 @@ use std::{
 use bytes::BytesMut;
 use navlock_core::host::RequestKind;
 use navlock_platform::{
-    clock::ahead,
     readiness::{Found, Readiness},
     socket::AsyncStream,
 };
@@ -225,7 +224,7 @@ impl State {
         if let Some(process) = &process {
             self.readiness.await_end(process, process_key(key));
         }
-        let times = Times::new(ahead(process.as_ref().map_or(0, Process::number)));
+        let times = Times::new(session.connected.ahead);
         self.enter(session, process, (stream, heard), times);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use navlock_core::{
-    LockManager, ResourceName,
+    LockManager, Mode, ResourceName,
     host::{self, RequestKind},
 };
 use navlock_engine::{FencingToken, RequestId};
@@ -106,7 +106,9 @@ impl ClientRecord {
         owned: bool,
     ) -> Option<Delegation> {
         let (Some(delegations), Some(map)) = (&self.delegations, &self.map) else { return None };
-        delegations.grant(self.placed(map, slot, request, token, owned)?)
+        let placed = self.placed(map, slot, request, token, owned)?;
+        let owned = owned && (map.shares || placed.mode == Mode::Exclusive);
+        delegations.grant(Grant { owned, ..placed })
     }
 
     /// Describes the grant of this request in this slot.
