@@ -103,7 +103,10 @@ impl ClientTable {
     fn claims(&self, wanted: impl Fn(&State) -> bool) -> Vec<ToDaemon> {
         let agents = self.agents.iter().flat_map(|(index, _)| self.introduction(index));
         let requests = self.requests.iter().filter(|(_, request)| wanted(&request.state));
-        let claims = requests.filter_map(|(index, request)| {
+        let mut requests: Vec<_> = requests.collect();
+        // A daemon that does not know our clock may take their times for those of the claims.
+        requests.sort_by_key(|(_, request)| request.serial);
+        let claims = requests.into_iter().filter_map(|(index, request)| {
             let &Request { serial, agent, ref name, kind, since, ref state, ref more, .. } =
                 request;
             let (agent, request, name) = (number(agent?), id(index, serial), name.clone());
