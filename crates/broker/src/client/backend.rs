@@ -2,6 +2,7 @@
 
 use std::{
     fmt, future, mem,
+    pin::Pin,
     sync::Arc,
     task::{Poll, Waker},
 };
@@ -14,7 +15,7 @@ use navlock_core::{
     look::{InDeadlock, LockId, Patience},
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{MAX_BUCKET, MAX_NAME, ToDaemon};
+use navlock_wire::{MAX_BUCKET, MAX_NAME, Query, ToDaemon};
 
 use navlock_delegation::Released;
 
@@ -23,6 +24,7 @@ use super::{
     connection::Connection,
     owned::{self, Owned, Take},
     query,
+    questions::QuestionAnswer,
     reader::wake,
 };
 use crate::{surrounding, this_process};
@@ -300,38 +302,36 @@ impl Backend for BrokerBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        if let Err(error) = self.check_bucket() {
-            return Box::pin(future::ready(Err(error)));
-        }
-        let bucket = Arc::clone(&self.name);
-        let ask = |query| ToDaemon::Query { query, bucket };
-        let answer = query::Answer::ask(&self.connection, ask);
-        Box::pin(async move { Ok(answer.await?.snapshot) })
+        self.ask(|query, bucket| ToDaemon::Query { query, bucket }, |answer| answer.snapshot)
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        if let Err(error) = self.check_bucket() {
-            return Box::pin(future::ready(Err(error)));
-        }
-        let bucket = Arc::clone(&self.name);
-        let ask = |query| ToDaemon::Inspect { query, bucket, name };
-        let answer = query::Answer::ask(&self.connection, ask);
-        Box::pin(async move { Ok(answer.await?.inspection) })
+        let ask = |query, bucket| ToDaemon::Inspect { query, bucket, name };
+        self.ask(ask, |answer| answer.inspection)
     }
 
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
-        if let Err(error) = self.check_bucket() {
-            return Box::pin(future::ready(Err(error)));
-        }
-        let bucket = Arc::clone(&self.name);
         let client_id = client_id.to_bytes();
-        let ask = |query| ToDaemon::Position { query, bucket, name, client_id };
-        let answer = query::Answer::ask(&self.connection, ask);
-        Box::pin(async move { Ok(answer.await?.position) })
+        let ask = |query, bucket| ToDaemon::Position { query, bucket, name, client_id };
+        self.ask(ask, |answer| answer.position)
     }
 }
 
 impl BrokerBackend {
+    /// Asks a question about the bucket, and takes what was asked for from the answer.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(Query, Arc<str>) -> ToDaemon,
+        wanted: fn(QuestionAnswer) -> T,
+    ) -> Pin<Box<dyn Future<Output = Result<T, Error>> + Send + '_>> {
+        if let Err(error) = self.check_bucket() {
+            return Box::pin(future::ready(Err(error)));
+        }
+        let bucket = Arc::clone(&self.name);
+        let answer = query::Answer::ask(&self.connection, |query| question(query, bucket));
+        Box::pin(async move { Ok(wanted(answer.await?)) })
+    }
+
     fn poll_taken_lost(&self, taken: RequestId, waker: &Waker) -> Poll<Lost> {
         if !self.owned.is_ours() {
             return Poll::Ready(Lost::Disconnected);

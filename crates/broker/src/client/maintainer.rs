@@ -165,16 +165,16 @@ impl Maintainer {
         if !reader.has_more() {
             wait(Some(reader.socket()), left, &self.wake_end, deadline);
         }
+        let mut wakers = Vec::new();
         let heard = reader
-            .read_available(|message, wakers| self.shared.table().handle_message(message, wakers));
+            .read_available(|message| self.shared.table().handle_message(message, &mut wakers));
         let is_to_register = reader.was_asked_to_register();
         drop(slot);
         if is_to_register {
-            let mut wakers = Vec::new();
             self.shared.register_again(&mut wakers);
-            wake(wakers);
         }
-        wake(heard?);
+        wake(wakers);
+        heard?;
         // A thread that wanted the reader and did not get it waits to be woken, and does not read in this
         // wait. So the maintainer reads on as long as anybody waits. After that, it leaves the reading to
         // the other threads, because such a thread can read for itself in its next wait.

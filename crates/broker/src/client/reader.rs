@@ -4,7 +4,6 @@ use std::{
     io::{self, Read, Write},
     mem,
     sync::Arc,
-    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -80,12 +79,12 @@ impl Reader {
         &self.socket
     }
 
-    /// Reads what there is. Returns the wakers to call.
+    /// Reads what there is. Returns whether that was a message.
     pub(super) fn read_available(
         &mut self,
-        mut handle_message: impl FnMut(FromDaemon, &mut Vec<Waker>),
-    ) -> Result<Vec<Waker>, End> {
-        let mut wakers = Vec::new();
+        mut handle_message: impl FnMut(FromDaemon),
+    ) -> Result<bool, End> {
+        let mut is_word = false;
         if let Some(why) = &self.unusable {
             return Err(End::Unusable(why.clone()));
         }
@@ -111,14 +110,17 @@ impl Reader {
                 Ok(Some(FromDaemon::Refused { reason })) => {
                     self.unusable =
                         Some(Unreachable::other(format!("the broker refuses: {reason}")));
-                    return Ok(wakers);
+                    return Ok(is_word);
                 }
-                Ok(Some(message)) => handle_message(message, &mut wakers),
-                Ok(None) => return Ok(wakers),
+                Ok(Some(message)) => {
+                    is_word = true;
+                    handle_message(message);
+                }
+                Ok(None) => return Ok(is_word),
                 Err(error) => {
                     // The next call returns this, because the messages before it count.
                     self.unusable = Some(not_understood(error));
-                    return Ok(wakers);
+                    return Ok(is_word);
                 }
             }
         }
@@ -244,7 +246,7 @@ mod tests {
                 reader.wait(wake_end.end(), Some(deadline));
                 assert!(Instant::now() < deadline, "the end was not heard");
             }
-            match reader.read_available(|_, _| heard += 1) {
+            match reader.read_available(|_| heard += 1) {
                 Ok(_) => {}
                 Err(end) => break end,
             }

@@ -45,10 +45,6 @@ impl Mapping {
         self.stage == Stage::Confirmed
     }
 
-    pub(super) fn note_answer(&mut self, is_granted: bool) {
-        self.has_granted |= is_granted;
-    }
-
     /// Notes that the connection has ended.
     pub(super) fn end_session(&mut self) {
         (self.has_granted, self.is_said) = (false, false);

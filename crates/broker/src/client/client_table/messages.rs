@@ -21,7 +21,7 @@ impl ClientTable {
         match message {
             FromDaemon::Granted { request, token, in_slot } => {
                 self.answer(request, State::Held(token, Vec::new()), in_slot, wakers);
-                if self.terms.are_known() {
+                if self.terms.are_known {
                     self.look_again(request);
                 }
             }
@@ -66,7 +66,7 @@ impl ClientTable {
     /// Takes in the answer to a request. `in_slot` says whether it was granted in its slot.
     fn answer(&mut self, id: RequestId, answer: State, in_slot: bool, wakers: &mut Vec<Waker>) {
         let is_held = matches!(answer, State::Held(..));
-        self.mapping.note_answer(is_held);
+        self.mapping.has_granted |= is_held;
         // Only a waiting request is answered: an agent that was terminated here holds nothing any
         // more.
         if self.state(id).is_some_and(|state| state.is_pending()) {

@@ -22,10 +22,6 @@ pub(super) struct TermIndex {
 }
 
 impl TermIndex {
-    pub(super) fn are_known(&self) -> bool {
-        self.are_known
-    }
-
     /// Notes that there is a term that ends at this moment.
     pub(super) fn add(&mut self, ends: BootTime) {
         self.earliest = Some(self.earliest.map_or(ends, |earliest| earliest.min(ends)));

@@ -62,11 +62,7 @@ impl Shared {
         };
         self.turns.take();
         ready(reader);
-        let mut is_word = false;
-        let heard = reader.read_available(|message, wakers| {
-            is_word = true;
-            self.table().handle_message(message, wakers);
-        });
+        let heard = reader.read_available(|message| self.table().handle_message(message, wakers));
         let is_to_register = reader.was_asked_to_register();
         let is_over = match &heard {
             Ok(_) => false,
@@ -90,12 +86,14 @@ impl Shared {
         if self.turns.wake_if_asleep() || self.thread.is_missing() && has_terms() {
             self.wake_maintainer();
         }
-        let Ok(heard) = heard else {
-            self.wake_maintainer();
-            return ReadOutcome::End;
-        };
-        wakers.extend(heard);
-        if is_word { ReadOutcome::Word } else { ReadOutcome::Nothing }
+        match heard {
+            Ok(true) => ReadOutcome::Word,
+            Ok(false) => ReadOutcome::Nothing,
+            Err(_) => {
+                self.wake_maintainer();
+                ReadOutcome::End
+            }
+        }
     }
 
     /// Reads what has come already, even if another thread is about to read it.
