@@ -1,5 +1,8 @@
 //! The clocks that all processes of a machine share.
 
+#[cfg(test)]
+pub(crate) mod simulated;
+
 use std::time::Duration;
 
 use navlock_platform::clock;
@@ -17,6 +20,10 @@ pub(crate) fn now() -> Moment {
 
 /// This moment, or a moment of the last few milliseconds, which takes less time to read.
 pub(crate) fn recently() -> Moment {
+    #[cfg(test)]
+    if let Some(now) = simulated::now() {
+        return now;
+    }
     clock::recent()
 }
 
@@ -45,27 +52,4 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
 /// How long it is until this moment.
 pub(crate) fn until(BootTime(then): BootTime) -> Duration {
     Duration::from_nanos(then.saturating_sub(uptime().0))
-}
-
-#[cfg(test)]
-pub(crate) mod simulated {
-    use std::cell::Cell;
-
-    use navlock_wire::Moment;
-
-    thread_local! {
-        /// The clock of this thread; 0 for that of the system.
-        static CLOCK: Cell<Moment> = const { Cell::new(0) };
-    }
-
-    /// Sets the clock of this thread. 0 gives it that of the system again.
-    pub(crate) fn set(now: Moment) {
-        CLOCK.set(now);
-    }
-
-    /// The time on the clock of this thread, if it has one. Each look takes a nanosecond.
-    pub(super) fn now() -> Option<Moment> {
-        let now = CLOCK.get();
-        (now > 0).then(|| CLOCK.replace(now + 1) + 1)
-    }
 }

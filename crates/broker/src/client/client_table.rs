@@ -8,6 +8,8 @@ mod mapping;
 mod messages;
 mod nested;
 mod owning;
+#[cfg(test)]
+mod simulated;
 mod state;
 mod term_ends;
 mod terms;
@@ -16,7 +18,7 @@ mod without_link;
 use std::{collections::HashSet, mem, sync::Arc, task::Waker};
 
 use bytes::BytesMut;
-use foldhash::fast::RandomState;
+use foldhash::fast::FixedState;
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, ResourceName, Unreachable,
     host::{RequestKind, clip_bytes},
@@ -85,7 +87,7 @@ struct Agent {
     /// agent does not depend on what other agents have.
     ///
     /// FAST: a hash set allocates nothing when a lock is taken again and again.
-    requests: HashSet<usize, RandomState>,
+    requests: HashSet<usize, FixedState>,
 }
 
 struct Request {

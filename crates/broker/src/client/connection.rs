@@ -7,7 +7,7 @@ mod reading;
 mod sending;
 mod starting;
 mod thread_state;
-mod writer;
+pub(super) mod writer;
 
 use std::{
     fmt, io,

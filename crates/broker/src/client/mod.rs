@@ -39,6 +39,8 @@ mod owned;
 mod query;
 mod questions;
 mod reader;
+#[cfg(test)]
+pub(crate) mod simulated;
 
 use std::{io, sync::Arc};
 

@@ -8,6 +8,13 @@ use std::{
 
 use super::{inherited::rewrite, *};
 
+impl Registration {
+    /// Leaves the file where it is, as a process does that is killed.
+    pub(crate) fn abandon(mut self) {
+        self.path = PathBuf::new();
+    }
+}
+
 fn files() -> (tempfile::TempDir, ClientFiles) {
     let directory = tempfile::tempdir().unwrap();
     let files = ClientFiles::of(&Place::at(directory.path().join("sock")));

@@ -23,7 +23,7 @@ use crate::{CLIENT_LOGS, client_files::Registration, inherited_claims};
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Shared {
-    pub(super) fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
+    pub(in super::super) fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
         self.registration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

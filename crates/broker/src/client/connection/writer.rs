@@ -54,7 +54,7 @@ impl Writer {
 }
 
 /// To be called by a thread that keeps a connection, before anything else.
-pub(super) fn never_wait() {
+pub(in super::super) fn never_wait() {
     KEEPS.set(true);
 }
 

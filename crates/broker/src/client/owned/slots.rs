@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, mem, sync::Arc, task::Waker};
 
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 use navlock_core::{ClientId, Lost, Mode, ResourceName, host::RequestKind};
 use navlock_delegation::{GivenBack, OwnerMap, Slot};
 use navlock_engine::{AgentId, RequestId};
@@ -68,8 +68,8 @@ pub(in super::super) struct Note {
 pub(super) struct Slots {
     /// The names that are owned or waited for: by bucket, then by name.
     pub(super) names: HashMap<Arc<str>, HashMap<ResourceName, Name, RandomState>, RandomState>,
-    /// The slots that are in use.
-    pub(super) in_use: HashMap<SlotIndex, Taken, RandomState>,
+    /// The slots that are in use. The broker hears of them in an order that does not change from run to run.
+    pub(super) in_use: HashMap<SlotIndex, Taken, FixedState>,
     /// Notes on locks that were taken and are not released, by ticket.
     pub(super) notes: HashMap<RequestId, Note, RandomState>,
     /// The map in use, if there is one.

@@ -4,6 +4,7 @@
 //! `cargo xtask simulate` runs it, and `--seed` runs one history again. The section "Simulation" of the crate's
 //! `ARCHITECTURE.md` says what is simulated, and what is not.
 
+mod acts;
 mod broker;
 mod checker;
 mod client;
@@ -16,7 +17,7 @@ mod sockets;
 mod world;
 
 use std::{
-    env,
+    env, mem,
     time::{Duration, Instant},
 };
 
@@ -26,7 +27,7 @@ use tempfile::TempDir;
 use self::{
     broker::Broker,
     checker::Verdict,
-    history::History,
+    history::{Act, History, Operation},
     plan::{ClientPlan, Plan, Step},
     world::World,
 };
@@ -47,18 +48,23 @@ struct Failure {
     history: History,
 }
 
-/// Lets the history of this plan happen. Returns whether the checker could decide that it is right.
-fn run(plan: &Plan) -> Result<bool, Failure> {
+/// A history that is right, as far as is known.
+#[derive(Debug, PartialEq, Eq)]
+struct Right {
+    /// Whether the checker could decide that.
+    is_decided: bool,
+    /// How many locks clients have taken without a message.
+    taken: usize,
+}
+
+/// Lets the history of this plan happen.
+fn run(plan: &Plan) -> Result<Right, Failure> {
     clock::simulated::set(BEGIN);
-    let world = World::new(plan);
-    let directory = plan.kills.then(|| TempDir::new().expect("a directory"));
-    let place = directory.map(|directory| (Place::at(directory.path().join("sock")), directory));
-    let place = place.as_ref().map(|(place, _)| place);
-    for (number, client) in world.get().clients.iter_mut().enumerate() {
-        client.file = place.map(|place| returns::register(place, number));
-    }
-    let mut brokers = Brokers { plan, world, place, broker: None, number: 0 };
-    brokers.broker = Some(Broker::first(plan, &brokers.world, place));
+    let directory = TempDir::new().expect("a directory");
+    let place = &Place::at(directory.path().join("sock"));
+    let mut brokers =
+        Brokers { plan, world: World::new(plan, place), place, broker: None, number: 0 };
+    brokers.begin();
     loop {
         let Some(step) = brokers.world.get().steps.pop_front() else { break };
         brokers.take(step);
@@ -77,9 +83,11 @@ fn run(plan: &Plan) -> Result<bool, Failure> {
         None if !is_served => return failed("somebody is not served".to_owned(), history),
         None => {}
     }
+    let is_taken = |of: &&Operation| of.is_taken && matches!(of.act, Act::Request { .. });
+    let taken = history.operations.iter().filter(is_taken).count();
     match checker::check(&history) {
-        Verdict::Linearizable => Ok(true),
-        Verdict::Unknown => Ok(false),
+        Verdict::Linearizable => Ok(Right { is_decided: true, taken }),
+        Verdict::Unknown => Ok(Right { is_decided: false, taken }),
         Verdict::Not { event } => {
             let event = history.events.get(event);
             failed(format!("no order of what was done explains that: {event:?}"), history)
@@ -91,12 +99,60 @@ fn run(plan: &Plan) -> Result<bool, Failure> {
 struct Brokers<'a> {
     plan: &'a Plan,
     world: World,
-    place: Option<&'a Place>,
+    place: &'a Place,
     broker: Option<Broker>,
     number: u64,
 }
 
 impl Brokers<'_> {
+    /// All clients connect to the first broker.
+    fn begin(&mut self) {
+        let mut world = self.world.get();
+        // Nothing happens meanwhile.
+        let steps = mem::take(&mut world.steps);
+        for client in 0..world.clients.len() {
+            world.connect(client);
+        }
+        drop(world);
+        self.broker = Some(Broker::new(self.plan, &self.world, self.place, 0));
+        while self.world.get().is_anybody_coming() {
+            let mut world = self.world.get();
+            (0..world.clients.len()).for_each(|client| world.send(client, usize::MAX));
+            drop(world);
+            self.turn(0);
+        }
+        if self.plan.maps {
+            self.make_maps();
+        }
+        let mut world = self.world.get();
+        (world.steps, world.history) =
+            (steps, History { is_by_agent: self.plan.maps, ..History::default() });
+    }
+
+    /// Each client has a lock twice before anything happens, and so a map.
+    fn make_maps(&mut self) {
+        let all = 0..self.plan.clients.len();
+        let agents: Vec<_> =
+            all.clone().map(|client| self.world.get().open_early(client)).collect();
+        for _ in 0..2 {
+            let asks = |client| self.world.get().ask_early(client, agents[client]);
+            let asked: Vec<_> = all.clone().map(asks).collect();
+            for client in all.clone() {
+                while !self.world.get().has_early(client, asked[client]) {
+                    self.turn(0);
+                }
+            }
+        }
+        for client in all {
+            while !self.world.get().ends_early(client, agents[client]) {
+                self.turn(0);
+            }
+        }
+        while self.broker.as_ref().is_some_and(Broker::is_due) {
+            self.turn(0);
+        }
+    }
+
     fn take(&mut self, step: Step) {
         match step {
             Step::Turn { meanwhile } => self.turn(meanwhile),
@@ -129,7 +185,10 @@ impl Brokers<'_> {
 
     /// All clients go on until they have nothing. Returns whether that is so.
     fn come_to_an_end(&mut self) -> bool {
-        if self.plan.kills {
+        for client in 0..self.plan.clients.len() {
+            self.take(Step::Continue { client });
+        }
+        if self.plan.kills || self.plan.breaks {
             (0..self.plan.clients.len()).for_each(|client| self.take(Step::Return { client }));
             self.take(Step::Pass { pauses: 1 });
         }
@@ -145,10 +204,12 @@ fn come_to_an_end(world: &World) {
     let world = &mut *world.get();
     for client in 0..world.clients.len() {
         world.send(client, usize::MAX);
+        if world.runs(client) {
+            world.read(client, usize::MAX);
+        }
         if !world.acts(client) {
             continue;
         }
-        world.read(client, usize::MAX);
         let is_held = |world: &mut world::Inner| {
             world.clients[client].open.iter().position(|open| open.is_held)
         };
@@ -169,12 +230,14 @@ fn every_history_is_one_that_clients_of_one_lock_manager_could_see() {
     let most = number("NAVLOCK_SIMULATE_HISTORIES").unwrap_or(HISTORIES);
     let hours = number("NAVLOCK_SIMULATE_HOURS").unwrap_or(u64::MAX);
     let (began, long) = (Instant::now(), Duration::from_secs(hours.saturating_mul(3600)));
-    let (mut histories, mut undecided) = (0, 0);
+    let (mut histories, mut undecided, mut taken) = (0, 0, 0);
     for seed in (first..).take_while(|seed| seed - first < most && began.elapsed() < long) {
         histories += 1;
         let plan = Plan::of(seed);
         match run(&plan) {
-            Ok(is_decided) => {
+            Ok(right) => {
+                let is_decided = right.is_decided;
+                taken += right.taken;
                 undecided += u64::from(!is_decided);
                 if !is_decided {
                     eprintln!("seed {seed}: too long to decide");
@@ -191,6 +254,7 @@ fn every_history_is_one_that_clients_of_one_lock_manager_could_see() {
         }
     }
     eprintln!("{histories} histories, {undecided} of which were too long to decide");
+    eprintln!("{taken} locks were taken without a message");
     assert!(undecided * 20 <= histories, "too many histories are undecided");
 }
 
@@ -198,9 +262,21 @@ fn every_history_is_one_that_clients_of_one_lock_manager_could_see() {
 fn plain(steps: Vec<Step>) -> Result<bool, String> {
     let client = ClientPlan { ahead: 0, clock_is_known: true, room: 1 << 16, in_pieces: false };
     let (clients, buffer) = (vec![client; 2], super::READ_SIZE);
-    let [delegates, kills, looks, interrupts] = [false; 4];
-    let plan = Plan { clients, buffer, delegates, kills, looks, interrupts, seed: 0, steps };
-    run(&plan).map_err(|failure| failure.why)
+    let [delegates, maps, kills, breaks, is_hasty, looks, interrupts] = [false; 7];
+    let plan = Plan {
+        clients,
+        buffer,
+        delegates,
+        maps,
+        kills,
+        breaks,
+        is_hasty,
+        looks,
+        interrupts,
+        seed: 0,
+        steps,
+    };
+    run(&plan).map(|right| right.is_decided).map_err(|failure| failure.why)
 }
 
 #[test]

@@ -22,17 +22,18 @@ use super::{
     client::Link,
     looker::Watcher,
     plan::{PAUSE, Plan, RECOVERY_TIME, Random},
-    returns::key,
     sockets::SimulatedSocket,
     world::World,
 };
 use crate::{
     Place,
     client_files::{ClientFiles, Found},
+    clock,
     daemon::{
         claims::Claims,
         connected::ConnectedClient,
         delegations::Delegations,
+        maps,
         options::Options,
         session::Session,
         session_ends::End,
@@ -43,11 +44,9 @@ use crate::{
     },
 };
 
-/// How many tokens are between the first ones of two brokers.
-const TOKENS: u64 = 1_000_000;
-
 pub(super) struct Broker {
     world: World,
+    number: u64,
     daemon: Arc<Daemon>,
     state: State<World>,
     recovery: Option<LocalBoxFuture<'static, ()>>,
@@ -75,7 +74,7 @@ enum Stage {
 
 impl Broker {
     /// The broker of this number.
-    pub(super) fn new(plan: &Plan, world: &World, place: Option<&Place>, number: u64) -> Self {
+    pub(super) fn new(plan: &Plan, world: &World, place: &Place, number: u64) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -83,48 +82,41 @@ impl Broker {
             .expect("a runtime");
         let tasks = LocalSet::new();
         let in_it = (runtime.enter(), tasks.enter());
-        let files = place.map(ClientFiles::of);
+        let files = ClientFiles::of(place);
+        // This comes before the files of the dead are removed.
+        let last = maps::last_token(&files);
         // Those who connect to the first broker have not connected to another one.
-        let found = files.as_ref().filter(|_| number > 0).map(ClientFiles::find);
-        let found = found.map_or_else(Found::default, |found| found.expect("the files are there"));
+        let found =
+            if number > 0 { files.find().expect("they are there") } else { Found::default() };
         let options = Options::default();
+        // No lock is granted in less than a nanosecond.
         let delegations = plan.delegates.then(|| Delegations::new(0));
-        let user_agent = user_agent(FencingToken::new(number * TOKENS + 1));
-        let daemon = Arc::new(Daemon::new(user_agent, &options, files, &found, delegations));
+        let user_agent = user_agent(FencingToken::new(clock::now().max(last + 1)));
+        let daemon = Arc::new(Daemon::new(user_agent, &options, Some(files), &found, delegations));
         let wanted = Wanted::new(Waker::noop().clone());
         let mut state = State::new(Arc::clone(&daemon), wanted, world.clone());
         state.buffer = vec![0; plan.buffer].into();
         let next = Arc::clone(&daemon);
-        let recovery = plan
-            .kills
-            .then(|| async move { next.recover(found, RECOVERY_TIME).await }.boxed_local());
+        let recovery = Some(async move { next.recover(found, RECOVERY_TIME).await }.boxed_local());
         drop(in_it);
         world.get().has_broker = true;
         let random = Random::new(plan.seed.wrapping_add(number));
         let watcher = plan.looks.then(|| Watcher::new(&daemon, random));
         let (world, arriving, age) = (world.clone(), Vec::new(), 0);
         let mut broker =
-            Self { world, daemon, state, recovery, arriving, age, watcher, runtime, tasks };
+            Self { world, number, daemon, state, recovery, arriving, age, watcher, runtime, tasks };
         broker.go_on();
         broker
     }
 
-    /// The first broker, to which all clients are connected.
-    pub(super) fn first(plan: &Plan, world: &World, place: Option<&Place>) -> Self {
-        let mut broker = Self::new(plan, world, place, 0);
-        for client in 0..plan.clients.len() {
-            let key = place.map(|_| key(client));
-            let connected = broker.daemon.enter(key, false, None);
-            let session = Session::new(connected, Arc::clone(&broker.daemon));
-            broker.join(client, session, BytesMut::new());
-        }
-        broker
-    }
-
     fn join(&mut self, client: usize, session: Session, heard: BytesMut) {
-        let of = &mut self.world.get().clients[client];
+        let world = &mut *self.world.get();
+        let late = std::mem::take(&mut world.clients[client].late);
+        late.into_iter().for_each(|operation| world.complete(operation));
+        let of = &mut world.clients[client];
+        of.known_by = Some(self.number);
         (of.session, of.link) = (Some(self.state.connections.vacant_key()), Link::Up);
-        let times = Times::new(of.plan.clock_is_known.then_some(of.plan.ahead));
+        let times = Times::new(session.connected.ahead);
         let socket = SimulatedSocket::new(&self.world, client);
         self.state.enter(session, None, (socket, heard), times);
     }
@@ -181,7 +173,7 @@ impl Broker {
 
     /// Hears what those say whose sessions have not begun.
     fn hear(&mut self) {
-        let Self { world, daemon, arriving, age, runtime, tasks, .. } = self;
+        let Self { world, number, daemon, arriving, age, runtime, tasks, .. } = self;
         let _in_it = (runtime.enter(), tasks.enter());
         let mut world = world.get();
         for (client, of) in world.clients.iter().enumerate() {
@@ -192,7 +184,7 @@ impl Broker {
         }
         arriving.retain_mut(|one| {
             let of = &mut world.clients[one.client];
-            if !of.is_alive {
+            if !of.lives() {
                 return false;
             }
             one.heard.extend_from_slice(&of.sent_and_unread.split());
@@ -204,10 +196,18 @@ impl Broker {
                 let stage = mem::replace(&mut one.stage, Stage::Silent);
                 one.stage = match (stage, sent.message) {
                     (_, ToDaemon::Introduce { client, returning }) => {
-                        of.is_in_time = PAUSE * *age < RECOVERY_TIME * 9 / 10 && of.stands();
-                        let ahead = of.plan.clock_is_known.then_some(of.plan.ahead);
-                        let connected = daemon.enter(Some(client), returning, None);
-                        Stage::Claiming(connected, Claims::by_clock(ahead))
+                        let stands = of.with(|real| real.stands());
+                        of.is_in_time = PAUSE * *age < RECOVERY_TIME * 9 / 10
+                            && stands
+                            && of.known_by != Some(*number);
+                        let mut connected = daemon.enter(Some(client), returning, None);
+                        connected.ahead = of.plan.clock_is_known.then_some(of.plan.ahead);
+                        if !returning {
+                            one.stage = settling(daemon, connected, Claims::default());
+                            break;
+                        }
+                        let claims = Claims::by_clock(connected.ahead);
+                        Stage::Claiming(connected, claims)
                     }
                     (Stage::Claiming(connected, mut claims), message) => {
                         let more = claims.handle_message(&mut lock(&connected.client), message);
@@ -215,9 +215,7 @@ impl Broker {
                             one.stage = Stage::Claiming(connected, claims);
                             continue;
                         }
-                        let mut session = Session::new(connected, Arc::clone(daemon));
-                        let settled = async move { session.settle(claims).await.map(|()| session) };
-                        one.stage = Stage::Settling(settled.boxed_local());
+                        one.stage = settling(daemon, connected, claims);
                         break;
                     }
                     (stage, _) => stage,
@@ -230,6 +228,9 @@ impl Broker {
     /// Time passes.
     pub(super) fn pause(&mut self) {
         self.age += 1;
+        let in_it = (self.runtime.enter(), self.tasks.enter());
+        self.daemon.tidy();
+        drop(in_it);
         self.tasks.block_on(&self.runtime, time::advance(PAUSE));
         self.go_on();
     }
@@ -238,8 +239,16 @@ impl Broker {
     pub(super) fn kill(self) {
         let Self { daemon, state, recovery, arriving, watcher, runtime, tasks, .. } = self;
         daemon.is_killed();
+        for client in daemon.all_clients() {
+            lock(&client).leave_slots();
+        }
         tasks.block_on(&runtime, async { drop((state, recovery, arriving, watcher)) });
     }
+}
+
+fn settling(daemon: &Arc<Daemon>, connected: ConnectedClient, claims: Claims) -> Stage {
+    let mut session = Session::new(connected, Arc::clone(daemon));
+    Stage::Settling(async move { session.settle(claims).await.map(|()| session) }.boxed_local())
 }
 
 /// A session that begins: of which client, and what was read before.

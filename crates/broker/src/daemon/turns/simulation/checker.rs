@@ -115,11 +115,8 @@ impl Search<'_> {
         };
         let open: Vec<_> = (0..operations.len()).filter(is_open).collect();
         let of_client = |at: usize| {
-            let theirs = move |other: &&usize| {
-                let other = &operations[**other];
-                other.client == operations[at].client && !is_unordered(&other.act)
-            };
-            open.iter().filter(theirs).copied().take_while(move |other| *other < at)
+            let theirs = open.iter().copied().take_while(move |other| *other < at);
+            theirs.filter(move |other| self.precedes(*other, at))
         };
         let needed = needs.operation();
         let mut names = needed.map_or(0, |needed| self.about[needed]);
@@ -151,13 +148,14 @@ impl Search<'_> {
         let operation = &operations[next];
         if !is_unordered(&operation.act) {
             // Whatever has failed is over when the client goes on.
-            for (at, earlier) in operations[..next].iter().enumerate() {
-                model.done[at] |= earlier.may_fail && earlier.client == operation.client;
+            for at in 0..next {
+                model.done[at] |= operations[at].may_fail && self.precedes(at, next);
             }
         }
         match operation.act {
             Act::Request { name, kind, .. } => self.request(next, name, kind, model),
             Act::Finish { request } | Act::Lose { request } => {
+                model.done[request] = true;
                 self.end(|other| other == request, model)
             }
             Act::EndAgent { agent } => self.end(
@@ -172,6 +170,27 @@ impl Search<'_> {
             }
             Act::Query => self.sees(next, model),
         }
+    }
+
+    /// Whether this has its effect before that later operation. Without owned names, the order is that of the socket.
+    /// With them it is that of each agent's requests, which come after what the agent has ended.
+    fn precedes(&self, earlier: usize, later: usize) -> bool {
+        let operations = &self.history.operations;
+        let [one, other] = [earlier, later].map(|at| &operations[at]);
+        let agents = || [one, other].map(|of| of.agent(operations));
+        one.client == other.client
+            && !is_unordered(&one.act)
+            && match other.act {
+                _ if !self.history.is_by_agent => true,
+                Act::Query => true,
+                // Nobody sees a request that has ended before it was answered.
+                Act::Finish { request } => earlier == request && self.is_answered(request),
+                _ => agents()[0] == agents()[1],
+            }
+    }
+
+    fn is_answered(&self, request: usize) -> bool {
+        self.tokens.contains_key(&request) || self.refused.contains(&request)
     }
 
     fn kind(&self, request: usize) -> RequestKind {
@@ -267,7 +286,11 @@ impl Search<'_> {
             })
             .collect()
         };
-        seen(&|of| of.held.clone()) == *held && seen(&|of| of.waiting.clone()) == *pending
+        // Nothing says in which order those are shown that hold a name together.
+        let (mut is_held, mut held) = (seen(&|of| of.held.clone()), held.clone());
+        is_held.sort();
+        held.sort();
+        is_held == held && seen(&|of| of.waiting.clone()) == *pending
     }
 }
 

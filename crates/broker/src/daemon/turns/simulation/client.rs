@@ -1,40 +1,70 @@
-//! One client of a history: it speaks the protocol over a socket that is two buffers.
+//! One client of a history: a client as it is, over a socket that is two buffers.
 
-use std::{collections::VecDeque, fs::File, path::PathBuf};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::{Read, Write},
+};
 
 use bytes::BytesMut;
-use navlock_engine::RequestId;
-use navlock_wire::{Agent, ClientCodec, FromDaemon, Moment, Sent, ToDaemon};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_core::{
+    ClientId,
+    host::{Backend, Ticket},
+};
+use navlock_engine::AgentId;
+use navlock_platform::socket::Stream;
+use navlock_wire::{ClientCodec, FromDaemon};
+use tokio_util::codec::Decoder;
 
-use super::plan::{AGENTS, ClientPlan};
-use crate::{clock, lock_file};
+use super::{
+    plan::{AGENTS, ClientPlan, Plan},
+    returns::key,
+};
+use crate::{Place, client::simulated::SimulatedClient, clock};
+
+/// The bucket of all clients.
+const BUCKET: &str = "bucket";
 
 /// A client with its socket.
 #[expect(clippy::struct_excessive_bools, reason = "they are all independent of each other")]
-#[derive(Debug)]
 pub(super) struct Client {
     pub(super) plan: ClientPlan,
+    /// The client as it is, as long as it lives.
+    pub(super) real: Option<SimulatedClient>,
+    /// The other end of its socket, as long as there is a broker at that.
+    peer: Option<Stream>,
     /// Its agents, each with the number that no other agent of any client has.
-    pub(super) agents: [Option<(Agent, usize)>; AGENTS],
-    next_agent: Agent,
+    pub(super) agents: [Option<(AgentId, usize)>; AGENTS],
     /// Its requests and locks, as far as it knows: of which operation, and of which agent.
     pub(super) open: Vec<Open>,
+    /// The operations of its requests and of what it took itself, by the numbers that the broker knows.
+    pub(super) by_serial: BTreeMap<u64, usize>,
     /// What it has said and not sent, and where its operations end in that.
     pub(super) unsent: BytesMut,
     pub(super) ends: VecDeque<(usize, usize)>,
     /// What was sent and not read, to the broker and by the broker.
     pub(super) sent_and_unread: BytesMut,
     pub(super) unread: BytesMut,
-    /// What the client has read, and what the broker has sent, up to the end of a message.
-    pub(super) heard: BytesMut,
+    /// What the broker has sent, up to the end of a message.
     pub(super) told: BytesMut,
-    pub(super) is_alive: bool,
     pub(super) link: Link,
+    /// Whether it is stopped.
+    pub(super) is_stopped: bool,
+    /// Whether its connection has broken, and the broker has not noticed.
+    pub(super) is_broken: bool,
+    /// The number of the broker that has known it last.
+    pub(super) known_by: Option<u64>,
+    /// How many questions it waits for.
+    pub(super) asks: usize,
+    /// What is complete when its claims are settled.
+    pub(super) late: Vec<usize>,
+    /// Whether its connection has ended, and it has not noticed.
+    pub(super) is_cut_off: bool,
+    /// Whether time has passed since it has read.
+    pub(super) is_late: bool,
+    /// How many events there were when its last connection ended.
+    pub(super) left_at: usize,
     /// The key of its session in the broker's turns.
     pub(super) session: Option<usize>,
-    /// Its own file, if brokers are killed.
-    pub(super) file: Option<(File, PathBuf)>,
     /// Whether it came to this broker before that gives up clients, and was not given up before.
     pub(super) is_in_time: bool,
     /// Whether the broker has something new to read, to find room for, or the end to see.
@@ -53,12 +83,9 @@ pub(super) struct Client {
 pub(super) struct Open {
     /// The operation by which it was made, the last time.
     pub(super) request: usize,
-    /// The number by which messages know it.
-    pub(super) id: RequestId,
+    pub(super) ticket: Ticket,
     pub(super) agent: usize,
     pub(super) is_held: bool,
-    /// When it was made, by the client's clock.
-    pub(super) since: Moment,
 }
 
 /// The connection of a client.
@@ -71,22 +98,29 @@ pub(super) enum Link {
 }
 
 impl Client {
-    pub(super) fn new(plan: ClientPlan) -> Self {
+    pub(super) fn new(number: usize, of: ClientPlan, plan: &Plan, place: &Place) -> Self {
         Self {
-            plan,
+            plan: of,
+            real: Some(SimulatedClient::new(place, key(number), BUCKET, plan.maps)),
+            peer: None,
             agents: [None; AGENTS],
-            next_agent: 1,
             open: Vec::new(),
+            by_serial: BTreeMap::new(),
             unsent: BytesMut::new(),
             ends: VecDeque::new(),
             sent_and_unread: BytesMut::new(),
             unread: BytesMut::new(),
-            heard: BytesMut::new(),
             told: BytesMut::new(),
-            is_alive: true,
-            link: Link::Up,
+            link: Link::Down,
+            is_stopped: false,
+            is_broken: false,
+            known_by: None,
+            asks: 0,
+            late: Vec::new(),
+            is_cut_off: false,
+            is_late: false,
+            left_at: 0,
             session: None,
-            file: None,
             is_in_time: true,
             has_news: false,
             has_ended: false,
@@ -97,22 +131,39 @@ impl Client {
         }
     }
 
-    /// The time by its clock.
-    pub(super) fn now(&self) -> Moment {
-        clock::now().saturating_add_signed(self.plan.ahead)
+    pub(super) fn lives(&self) -> bool {
+        self.real.is_some()
     }
 
-    /// Whether no broker has given it up, as its file says.
-    pub(super) fn stands(&self) -> bool {
-        self.file.as_ref().is_none_or(|(file, path)| lock_file::is_at(file, path))
+    /// Whether it has a connection to a broker that lives.
+    pub(super) fn has_link(&self) -> bool {
+        self.peer.is_some()
     }
 
-    /// Says a message, which is of this operation.
-    pub(super) fn say(&mut self, message: &ToDaemon, operation: Option<usize>) {
-        let at = self.now();
-        let encoded = ClientCodec::default().encode(Sent { at, message }, &mut self.unsent);
-        encoded.expect("the message has a frame");
-        self.ends.extend(operation.map(|operation| (self.unsent.len(), operation)));
+    /// Does this in the client, by its clock.
+    pub(super) fn with<T>(&mut self, act: impl FnOnce(&SimulatedClient) -> T) -> T {
+        let real = self.real.as_ref().expect("whoever does something lives");
+        if self.is_late || self.is_cut_off {
+            // It may have been stopped, and then it reads before it says of a lock that it holds it.
+            deliver(&mut self.peer, &mut self.unread, usize::MAX);
+        }
+        clock::simulated::shift(self.plan.ahead);
+        let done = act(real);
+        clock::simulated::shift(-self.plan.ahead);
+        done
+    }
+
+    /// Takes what the client has written to its socket. Returns whether that was anything.
+    pub(super) fn has_said(&mut self) -> bool {
+        let before = self.unsent.len();
+        let mut buffer = [0; 4096];
+        while let Some(read) = self.peer.as_mut().and_then(|peer| peer.read(&mut buffer).ok()) {
+            if read == 0 {
+                break;
+            }
+            self.unsent.extend_from_slice(&buffer[..read]);
+        }
+        self.unsent.len() > before
     }
 
     /// Sends so many bytes. Returns the operations that are sent with these.
@@ -131,74 +182,84 @@ impl Client {
         whole
     }
 
-    /// Reads so many bytes. Returns the messages that end in these.
-    pub(super) fn read(&mut self, bytes: usize) -> Vec<FromDaemon> {
-        let bytes = bytes.min(self.unread.len());
-        let read = self.unread.split_to(bytes);
-        self.has_news |= self.awaits_room && bytes > 0;
-        self.heard.extend_from_slice(&read);
-        messages(&mut self.heard)
+    /// Lets the client read so many bytes.
+    pub(super) fn deliver(&mut self, bytes: usize) {
+        let is_read = deliver(&mut self.peer, &mut self.unread, bytes);
+        self.has_news |= self.awaits_room && is_read;
     }
 
     /// Takes in what the broker sends. Returns the messages that end in this.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<FromDaemon> {
         self.unread.extend_from_slice(bytes);
         self.told.extend_from_slice(bytes);
-        messages(&mut self.told)
+        let mut codec = ClientCodec::default();
+        let next = || codec.decode(&mut self.told).expect("the broker speaks the protocol");
+        std::iter::from_fn(next).collect()
     }
 
-    /// The agents that it has, each with its number and the message that opens it.
-    pub(super) fn introductions(&self) -> Vec<(usize, Agent, ToDaemon)> {
-        let agents = self.agents.iter().flatten();
-        agents.map(|(agent, number)| (*number, *agent, open_agent(*agent, *number))).collect()
+    /// It begins a new connection.
+    pub(super) fn connect(&mut self) {
+        let (peer, ours) = Stream::pair().expect("there are descriptors");
+        peer.set_nonblocking(true).expect("it is a socket");
+        (self.peer, self.link, self.is_cut_off) = (Some(peer), Link::Coming, false);
+        self.is_in_time = false;
+        self.with(|real| real.connect(ours));
     }
 
-    /// The agent of this place, and the message that opens it if it is new.
-    pub(super) fn agent(&mut self, place: usize, new: usize) -> (Agent, usize, Option<ToDaemon>) {
-        if let Some((agent, number)) = self.agents[place] {
-            return (agent, number, None);
+    /// Its connection ends. What the broker has sent it can read; what it has not sent is gone.
+    pub(super) fn cut_off(&mut self) {
+        self.deliver(usize::MAX);
+        (self.peer, self.link, self.is_cut_off) = (None, Link::Down, true);
+        for bytes in [&mut self.unsent, &mut self.unread, &mut self.told] {
+            bytes.clear();
         }
-        let agent = self.next_agent;
-        self.next_agent += 1;
+        (self.is_full, self.was_full) = (false, false);
+    }
+
+    /// The broker has no part in it any more.
+    pub(super) fn leave(&mut self) {
+        (self.session, self.is_broken, self.has_ended) = (None, false, false);
+        (self.has_news, self.process_has_ended, self.awaits_room) = (false, false, false);
+        self.sent_and_unread.clear();
+    }
+
+    /// The agent of this place, which is made if it is new.
+    pub(super) fn agent(&mut self, place: usize, new: usize) -> (AgentId, usize) {
+        if let Some(known) = self.agents[place] {
+            return known;
+        }
+        let agent = self.with(|real| real.backend().open_agent(client_id(new)));
         self.agents[place] = Some((agent, new));
-        (agent, new, Some(open_agent(agent, new)))
+        (agent, new)
     }
 
     /// The agent of this place has no part in anything any more.
-    pub(super) fn forget_agent(&mut self, place: usize) -> Option<(Agent, usize)> {
+    pub(super) fn forget_agent(&mut self, place: usize) -> Option<(AgentId, usize)> {
         let (agent, number) = self.agents[place].take()?;
         self.open.retain(|open| open.agent != number);
         Some((agent, number))
     }
 
     /// Whether it has begun to end this request.
-    pub(super) fn has_finished(&self, request: RequestId) -> bool {
-        self.open.iter().all(|open| open.id != request)
+    pub(super) fn has_finished(&self, request: usize) -> bool {
+        self.open.iter().all(|open| open.request != request)
     }
 }
 
-/// The message that opens the agent that has this number among those of all clients.
-fn open_agent(agent: Agent, mut number: usize) -> ToDaemon {
+fn deliver(peer: &mut Option<Stream>, unread: &mut BytesMut, bytes: usize) -> bool {
+    let bytes = unread.split_to(bytes.min(unread.len()));
+    let Some(peer) = peer else { return false };
+    // There is room for more than a history has. The client may have closed its end.
+    _ = peer.write_all(&bytes);
+    !bytes.is_empty()
+}
+
+/// The id of the agent that has this number among those of all clients.
+fn client_id(mut number: usize) -> ClientId {
     let mut client_id = [0; 16];
     for byte in &mut client_id {
         *byte = u8::try_from(number % 256).unwrap_or(0);
         number /= 256;
     }
-    ToDaemon::OpenAgent { agent, client_id, bucket: "bucket".to_owned() }
-}
-
-fn messages(bytes: &mut BytesMut) -> Vec<FromDaemon> {
-    let mut codec = ClientCodec::default();
-    let next = || codec.decode(bytes).expect("the broker speaks the protocol");
-    std::iter::from_fn(next).collect()
-}
-
-/// The number by which messages know the request of this operation.
-pub(super) fn request_id(operation: usize) -> RequestId {
-    RequestId::from_parts(0, operation as u64 + 1)
-}
-
-/// The operation of this request.
-pub(super) fn operation(request: RequestId) -> usize {
-    usize::try_from(request.serial() - 1).unwrap_or(usize::MAX)
+    ClientId::from_bytes(client_id)
 }

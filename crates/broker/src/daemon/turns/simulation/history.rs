@@ -14,8 +14,21 @@ pub(super) struct Operation {
     pub(super) begun: usize,
     /// Whether it can still have its effect. It cannot if the client has died before it was sent.
     pub(super) is_sent: bool,
+    /// Whether its client has taken or released the lock by a word.
+    pub(super) is_taken: bool,
     /// Whether it may have had no effect, because the broker was killed.
     pub(super) may_fail: bool,
+}
+
+impl Operation {
+    /// Which agent it is of, if it is of one.
+    pub(super) fn agent(&self, all: &[Self]) -> Option<usize> {
+        match self.act {
+            Act::Request { agent, .. } | Act::EndAgent { agent } => Some(agent),
+            Act::Finish { request } | Act::Lose { request } => all[request].agent(all),
+            Act::Query | Act::Die => None,
+        }
+    }
 }
 
 /// Agents have a number that no other agent of any client has. Requests are numbered by their operation.
@@ -80,6 +93,8 @@ impl Event {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
+    /// Whether the order of a client is that of its agents, because it owns names.
+    pub(super) is_by_agent: bool,
     pub(super) operations: Vec<Operation>,
     pub(super) events: Vec<Event>,
     /// The same in words, and more of it.

@@ -4,6 +4,8 @@ use std::{fmt, time::Duration};
 
 use navlock_core::{Mode, host::RequestKind};
 
+use super::super::READ_SIZE;
+
 /// Numbers that look random, and that follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
@@ -42,10 +44,15 @@ pub(super) struct Plan {
     pub(super) clients: Vec<ClientPlan>,
     /// How much the broker reads at once.
     pub(super) buffer: usize,
-    /// Whether the broker has a table of owned names, though nobody owns any.
+    /// Whether the broker has a table of owned names, and whether clients own any.
     pub(super) delegates: bool,
+    pub(super) maps: bool,
     /// Whether brokers are killed. Then clients have files of their own.
     pub(super) kills: bool,
+    /// Whether connections break though both sides live.
+    pub(super) breaks: bool,
+    /// Whether clients that have come back do something before their claims are settled.
+    pub(super) is_hasty: bool,
     /// Whether somebody looks at the locks.
     pub(super) looks: bool,
     /// Whether system calls are interrupted at times.
@@ -81,6 +88,10 @@ pub(super) enum Step {
         client: usize,
         place: usize,
     },
+    /// Ends the last one.
+    FinishLast {
+        client: usize,
+    },
     Terminate {
         client: usize,
         agent: usize,
@@ -112,6 +123,17 @@ pub(super) enum Step {
     },
     /// The broker is killed, if there is one.
     Kill,
+    /// The connection of the client breaks.
+    Break {
+        client: usize,
+    },
+    /// The client is stopped, and goes on.
+    Stop {
+        client: usize,
+    },
+    Continue {
+        client: usize,
+    },
     /// The client comes back to the broker, if it has no connection.
     Return {
         client: usize,
@@ -123,10 +145,11 @@ pub(super) enum Step {
 }
 
 /// The shortest time that passes beyond the moments that each step takes.
-pub(super) const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a broker waits for the clients of the one before.
-pub(super) const RECOVERY_TIME: Duration = Duration::from_secs(2);
+/// How long a broker waits for the clients of the one before. It is as long as with any broker, because clients rely on it:
+/// they are given up a second before its end.
+pub(super) const RECOVERY_TIME: Duration = Duration::from_secs(10);
 
 /// How the broker learns of a death.
 #[derive(Clone, Copy, Debug)]
@@ -149,12 +172,14 @@ impl Plan {
     /// a few of them show.
     pub(super) fn of(seed: u64) -> Self {
         let random = &mut Random::new(seed);
-        let most = random.one_of(&[4, 4, 11]);
+        let maps = seed % 4 == 3 || seed % 8 == 2;
+        let most = random.one_of(if maps { &[1, 2, 4] } else { &[4, 4, 11] });
         let count = 2 + random.below(most);
         let names = 1 + random.below(3);
         let agents = 1 + random.below(AGENTS);
-        let [steals, queries, ends, deaths, in_pieces, clocks, unknown, full, piles] =
-            [0; 9].map(|_| random.one_in(2));
+        let [steals, queries, ends, deaths, in_pieces, clocks, unknown, full, piles, still, hastes] =
+            [0; 11].map(|_| random.one_in(2));
+        let breaks = random.one_in(4);
         let kinds = kinds(random, steals);
         let clients = (0..count).map(|_| ClientPlan {
             ahead: if clocks { random.one_of(&[0, 500_000, -400_000, 7]) } else { 0 },
@@ -178,7 +203,19 @@ impl Plan {
                 0..=10 if requests < REQUESTS => {
                     requests += 1;
                     let (name, kind) = (random.below(names), random.one_of(&kinds));
-                    steps.push(Step::Request { client, agent, name, kind });
+                    let request = Step::Request { client, agent, name, kind };
+                    steps.push(request);
+                    if maps && random.one_in(2) {
+                        // Whoever has had a lock and takes it again, owns the name.
+                        let read = Step::Read { client, bytes: 1 << 16 };
+                        let turn = Step::Turn { meanwhile: 0 };
+                        steps.push(Step::Send { client, bytes: 1 << 16 });
+                        steps.extend([turn, turn, read, Step::FinishLast { client }]);
+                        (0..=random.below(3)).for_each(|_| {
+                            steps.extend([request, Step::FinishLast { client }]);
+                        });
+                        steps.pop();
+                    }
                 }
                 11..=19 => steps.push(Step::Finish { client, place: random.below(3) }),
                 20..=22 if queries && questions < QUESTIONS => {
@@ -196,23 +233,49 @@ impl Plan {
                     let bytes = random.one_of(&[1, 3, 10, 1 << 16]);
                     steps.push(Step::Send { client, bytes });
                 }
+                29 if still && random.one_in(2) => steps.push(Step::Stop { client }),
+                30 if breaks => steps.push(Step::Break { client }),
                 _ => steps.push(Step::Read { client, bytes: random.one_of(&[5, 1 << 16]) }),
             }
         }
         let mut plan = Self {
             clients,
-            buffer: random.one_of(&[9, 64, super::super::READ_SIZE]),
-            delegates: random.one_in(2),
+            buffer: random.one_of(if maps {
+                &[64, READ_SIZE, READ_SIZE]
+            } else {
+                &[9, 64, READ_SIZE]
+            }),
+            delegates: maps || random.one_in(2),
+            maps,
             kills: seed % 4 == 2,
-            looks: seed % 8 == 5 || seed % 8 == 6,
+            breaks,
+            is_hasty: hastes,
+            // What owners do in their maps is shown later.
+            looks: !maps && (seed % 8 == 5 || seed % 8 == 6),
             interrupts: random.one_in(2),
             seed: random.next(),
             steps,
         };
+        plan.go_on(random);
         if plan.kills {
             plan.kill(random);
         }
         plan
+    }
+
+    /// Adds that clients that were stopped go on, and that clients whose connections have broken come back.
+    fn go_on(&mut self, random: &mut Random) {
+        let mut at = 0;
+        while let Some(step) = self.steps.get(at) {
+            at += 1;
+            let next = match *step {
+                Step::Stop { client } => Step::Continue { client },
+                Step::Break { client } => Step::Return { client },
+                _ => continue,
+            };
+            let most = self.steps.len().min(at + 30);
+            self.steps.insert(at + random.below(most + 1 - at), next);
+        }
     }
 
     /// Adds that brokers are killed, and that their clients come back.

@@ -53,5 +53,5 @@ fn simplify(plan: &mut Plan, try_it: &mut impl FnMut(Plan, &mut Plan) -> bool) {
         }
     }
     let buffer = super::super::READ_SIZE;
-    try_it(Plan { interrupts: false, delegates: false, buffer, ..plan.clone() }, plan);
+    try_it(Plan { interrupts: false, delegates: plan.maps, buffer, ..plan.clone() }, plan);
 }

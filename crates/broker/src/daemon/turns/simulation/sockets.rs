@@ -47,11 +47,11 @@ impl Sockets for World {
 
     fn leave(&self, socket: &SimulatedSocket, _: usize) {
         let world = &mut *self.get();
-        if world.lives(socket.client) {
+        if world.lives(socket.client) && !world.clients[socket.client].is_broken {
             world.fail(&format!("the broker hangs up on client {}", socket.client));
         }
         let client = &mut world.clients[socket.client];
-        (client.has_news, client.process_has_ended) = (false, false);
+        client.leave();
     }
 
     fn await_end(&self, _: &Process, _: usize) {}
