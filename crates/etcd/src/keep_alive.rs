@@ -22,8 +22,9 @@ use crate::{
 /// good for this long. A lease of another connection is renewed at once, and any lease whenever that is
 /// `wanted`. With each renewal the [mailbox] is read, which has this prefix.
 ///
-/// If the answer to a keepalive is late, the next one is sent, and another member may be found that answers.
-/// The late answer renews the lease all the same, from the moment on at which it was asked for.
+/// If the answer to a keepalive is late, the next one is sent when the member answers other questions, or
+/// another member is found that does. The late answer renews the lease all the same, from the moment on at
+/// which it was asked for.
 pub(crate) async fn keep(
     members: Members,
     (id, mailbox): (i64, Vec<u8>),
@@ -60,11 +61,12 @@ pub(crate) async fn keep(
     };
     let mut running = FuturesUnordered::new();
     let mut due = Instant::now() + if is_new { pause } else { Duration::ZERO };
-    let (mut generation, mut last) = (0, Uptime::default());
+    let (mut generation, mut last, mut is_late) = (0, Uptime::default(), false);
     loop {
-        let is_late = tokio::select! {
+        tokio::select! {
             biased;
             Some((sent, generation, renewed)) = running.next() => {
+                is_late = false;
                 match renewed {
                     Ok(asked) if sent > last => {
                         last = sent;
@@ -86,14 +88,20 @@ pub(crate) async fn keep(
                 continue;
             }
             // The one that is on its way may not say how it is now.
-            () = wanted.notified(), if running.is_empty() => false,
-            () = members.changed(generation), if !running.is_empty() => false,
-            () = sleep_until(due) => !running.is_empty(),
-        };
-        if is_late {
-            tracing::debug!(target: LOGS, lease = id, "the answer to a keepalive is late");
-            members.avoid(generation);
+            () = wanted.notified(), if running.is_empty() => {}
+            () = members.changed(generation), if !running.is_empty() => {}
+            // The member answers, and may have lost the keepalive.
+            () = members.answers(generation), if is_late => {}
+            () = sleep_until(due), if !is_late => {
+                if !running.is_empty() {
+                    tracing::debug!(target: LOGS, lease = id, "the answer to a keepalive is late");
+                    is_late = true;
+                    members.avoid(generation);
+                    continue;
+                }
+            }
         }
+        is_late = false;
         generation = members.current().generation;
         running.push(renew());
         due = Instant::now() + timeout;

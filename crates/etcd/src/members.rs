@@ -181,6 +181,13 @@ impl Members {
         let _ = self.current.subscribe().wait_for(|current| current.generation != generation).await;
     }
 
+    /// Waits until the member of this generation answers, or another one is used.
+    pub(crate) async fn answers(&self, generation: u64) {
+        let is_so =
+            |current: &Member| current.generation != generation || current.avoided.is_none();
+        let _ = self.current.subscribe().wait_for(is_so).await;
+    }
+
     /// Reads the credentials again, and connects to the member anew if the credentials have
     /// changed. Returns whether they have changed.
     pub(crate) fn renew(&self) -> bool {
