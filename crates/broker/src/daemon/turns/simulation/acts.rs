@@ -107,7 +107,7 @@ impl Inner {
     /// Whoever was given up has lost this lock, though nobody has looked.
     fn lose_if_given_up(&mut self, client: usize, request: usize) {
         let is_told = self.told.get(&request).is_some_and(|(token, lost)| token.is_some() && !lost);
-        if is_told && self.clients[client].with(|real| real.is_given_up()) {
+        if is_told && self.clients[client].with(SimulatedClient::is_given_up) {
             self.lose(client, request);
         }
     }

@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     Place,
+    client::simulated::SimulatedClient,
     client_files::{ClientFiles, Found},
     clock,
     daemon::{
@@ -112,7 +113,9 @@ impl Broker {
     fn join(&mut self, client: usize, session: Session, heard: BytesMut) {
         let world = &mut *self.world.get();
         let late = std::mem::take(&mut world.clients[client].late);
-        late.into_iter().for_each(|operation| world.complete(operation));
+        for operation in late {
+            world.complete(operation);
+        }
         let of = &mut world.clients[client];
         of.known_by = Some(self.number);
         (of.session, of.link) = (Some(self.state.connections.vacant_key()), Link::Up);
@@ -196,7 +199,7 @@ impl Broker {
                 let stage = mem::replace(&mut one.stage, Stage::Silent);
                 one.stage = match (stage, sent.message) {
                     (_, ToDaemon::Introduce { client, returning }) => {
-                        let stands = of.with(|real| real.stands());
+                        let stands = of.with(SimulatedClient::stands);
                         of.is_in_time = PAUSE * *age < RECOVERY_TIME * 9 / 10
                             && stands
                             && of.known_by != Some(*number);

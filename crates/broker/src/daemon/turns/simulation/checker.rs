@@ -148,8 +148,8 @@ impl Search<'_> {
         let operation = &operations[next];
         if !is_unordered(&operation.act) {
             // Whatever has failed is over when the client goes on.
-            for at in 0..next {
-                model.done[at] |= operations[at].may_fail && self.precedes(at, next);
+            for (at, earlier) in operations[..next].iter().enumerate() {
+                model.done[at] |= earlier.may_fail && self.precedes(at, next);
             }
         }
         match operation.act {

@@ -23,6 +23,7 @@ use crate::{Place, client::simulated::SimulatedClient, clock};
 #[derive(Clone)]
 pub(super) struct World(Rc<RefCell<Inner>>);
 
+#[expect(clippy::struct_excessive_bools, reason = "they are all independent of each other")]
 pub(super) struct Inner {
     pub(super) random: Random,
     pub(super) interrupts: bool,
@@ -243,7 +244,9 @@ impl Inner {
             }
         } else {
             // Nobody has to be told, or the next broker hears of what is left then. What has ended is over.
-            operations.iter().for_each(|operation| self.complete(*operation));
+            for operation in operations {
+                self.complete(*operation);
+            }
         }
         done
     }
@@ -316,8 +319,8 @@ impl Inner {
             (FromDaemon::Failed { failure: Failure::Lost(Lost::Stolen), .. }, Some(request)) => {
                 Event::Lost(request)
             }
-            (FromDaemon::Settled | FromDaemon::Mapped { .. }, _) => return,
-            (
+            (FromDaemon::Settled | FromDaemon::Mapped { .. }, _)
+            | (
                 FromDaemon::Granted { .. }
                 | FromDaemon::Lost { .. }
                 | FromDaemon::Unavailable { .. }
@@ -336,7 +339,7 @@ impl Inner {
     pub(super) fn fear_two_holders(&mut self, request: usize, token: u64) {
         let was_full = self.clients[self.history.operations[request].client].was_full;
         let Act::Request { name, kind, .. } = self.history.operations[request].act else { return };
-        if self.is_claimed_theft(request) {
+        if self.has_claimed_theft(name) {
             return;
         }
         for (client, of) in self.clients.iter().enumerate() {
@@ -362,9 +365,12 @@ impl Inner {
         }
     }
 
-    fn is_claimed_theft(&self, request: usize) -> bool {
-        let act = &self.history.operations[request].act;
-        matches!(act, Act::Request { kind: RequestKind::Steal, .. }) && self.anew.contains(&request)
+    /// Whether a theft of this name was claimed. Whoever is granted the lock after that may be told before its victims.
+    fn has_claimed_theft(&self, name: usize) -> bool {
+        let mut acts = self.anew.iter().map(|anew| &self.history.operations[*anew].act);
+        acts.any(|act| {
+            matches!(act, Act::Request { name: of, kind: RequestKind::Steal, .. } if *of == name)
+        })
     }
 
     pub(super) fn fail(&mut self, why: &str) {
