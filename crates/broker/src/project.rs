@@ -36,9 +36,12 @@ impl Project {
     ///
     /// # Errors
     ///
-    /// If there is no such folder, or it may not be entered.
+    /// If there is no such folder.
     pub fn of(folder: impl AsRef<Path>) -> io::Result<Self> {
         let folder = without_prefix(fs::canonicalize(folder)?);
+        if !folder.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         let (at, because) =
             find(&folder).unwrap_or_else(|| (&folder, "a folder that is in no project".to_owned()));
         Ok(Self { bucket: at.to_string_lossy().into_owned(), because })
@@ -154,7 +157,22 @@ fn lists(manifest: &JsonObject<'_>, member: &str, name: &str) -> bool {
 
 /// The text of a manifest. `None` if there is none, or it may not be read.
 fn read(file: &Path) -> Option<String> {
-    fs::read(file).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
+    // A pipe of this name would be waited for.
+    let text = file.is_file().then(|| fs::read(file))?.ok()?;
+    Some(without_surrogates(String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// The same text with other characters in place of escaped surrogates, which need no partner in JavaScript.
+fn without_surrogates(mut text: String) -> String {
+    let escapes = text.match_indices("\\u").map(|(at, _)| at + 2);
+    let is_surrogate = |digits: &str| {
+        u16::from_str_radix(digits, 16).is_ok_and(|unit| (0xD800..0xE000).contains(&unit))
+    };
+    let found = escapes.filter(|&at| text.get(at..at + 4).is_some_and(is_surrogate));
+    for at in found.collect::<Vec<_>>() {
+        text.replace_range(at..at + 4, "fffd");
+    }
+    text
 }
 
 /// The object in a manifest, which may have comments.
@@ -180,9 +198,10 @@ fn object(text: &str) -> Option<JsonObject<'_>> {
 
 /// The path as other programs spell it: on Windows, a path without links begins with `\\?\`.
 fn without_prefix(path: PathBuf) -> PathBuf {
-    match path.to_str().and_then(|path| path.strip_prefix(r"\\?\")) {
-        Some(rest) if rest.as_bytes().get(1) == Some(&b':') => rest.into(),
-        _ => path,
+    let Some(rest) = path.to_str().and_then(|path| path.strip_prefix(r"\\?\")) else { return path };
+    match rest.strip_prefix(r"UNC\") {
+        Some(share) => format!(r"\\{share}").into(),
+        None => rest.into(),
     }
 }
 
@@ -229,13 +248,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let error = Project::of(root.path().join("gone")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        fs::write(root.path().join("file"), "").unwrap();
+        let error = Project::of(root.path().join("file")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
     }
 
     #[test]
     fn a_path_of_windows_is_spelled_as_others_spell_it() {
         let of = |path: &str| without_prefix(path.into());
         assert_eq!(of(r"\\?\C:\shop"), Path::new(r"C:\shop"));
-        assert_eq!(of(r"\\?\UNC\host\shop"), Path::new(r"\\?\UNC\host\shop"));
+        assert_eq!(of(r"\\?\UNC\host\shop"), Path::new(r"\\host\shop"));
         assert_eq!(of("/shop"), Path::new("/shop"));
     }
 }

@@ -77,9 +77,10 @@ const LAST_COMMA = new RegExp(String.raw`(${STRING})|,(?=\s*[}\]])`, 'g');
 
 /** @returns {object | null} a manifest, with comments or not; `null` if it is none */
 function read(file) {
-  let text;
+  // A pipe of this name would be waited for.
+  if (!isFile(file)) return null;
   try {
-    text = readFileSync(file, 'utf8');
+    const text = readFileSync(file, 'utf8');
     const value = JSON.parse(text.replace(/^\ufeff/, '').replace(COMMENT, '$1').replace(LAST_COMMA, '$1'));
     return typeof value === 'object' ? value : null;
   } catch {

@@ -73,7 +73,7 @@ function toLockOptions(options) {
   const { signal } = options;
   const converted = signal === undefined ? null : toAbortSource(signal, 'LockManager.request: the option signal');
   const steal = !!options.steal;
-  // Whatever is no text is ignored, as all of it is elsewhere.
+  // DEVIATION: the standard's dictionary has no such member, so nobody else reads it. Whatever is no text is ignored.
   const { why } = options;
   return { ifAvailable, isShared, signal: converted, steal, why: typeof why === 'string' ? why : '' };
 }

@@ -35,9 +35,9 @@ impl Daemon {
         returning: bool,
         process: Option<Process>,
     ) -> ConnectedClient {
+        let ahead = ahead(process.as_ref().map_or(0, Process::number));
         let mut clients = self.clients();
         let orphan = key.and_then(|key| clients.take_orphan(key));
-        let ahead = ahead(process.as_ref().map_or(0, Process::number));
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
         lock(&client).begin(process, key.zip(self.files().cloned()));
         let number = clients.number();

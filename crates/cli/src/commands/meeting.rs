@@ -7,14 +7,16 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use navlock::{Look, LookOptions, Project, ResourceName, look::Overview};
+use navlock::{Look, LookOptions, Place, Project, ResourceName, look::Overview};
 use navlock_platform::surroundings::peculiarities;
 
 use super::Context;
+use crate::{args::BUCKET, text::quoted_name, verbosity::Verbosity};
 
-/// Tells people at a terminal that sudo has made this another user, who has other locks.
+/// Tells people at a terminal that sudo has made this another user, who has other locks, unless they chose a place.
 pub(super) fn tell_of_sudo(context: &Context) {
-    if env::var_os("SUDO_UID").is_none() || !io::stderr().is_terminal() {
+    let is_by_sudo = env::var_os("SUDO_UID").is_some() && context.place == Place::of_user();
+    if !is_by_sudo || context.verbosity == Verbosity::Quiet || !io::stderr().is_terminal() {
         return;
     }
     for (_, why) in peculiarities().into_iter().filter(|(what, _)| *what == "sudo") {
@@ -24,22 +26,34 @@ pub(super) fn tell_of_sudo(context: &Context) {
 
 /// Tells people that nothing is held and nobody waits, of this name or of any, and where else something is held.
 pub(super) fn tell_of_nothing(context: &Context, name: Option<&ResourceName>) {
+    if context.verbosity == Verbosity::Quiet {
+        return;
+    }
     let options = name.cloned().into_iter().fold(LookOptions::default(), LookOptions::name);
     // If the broker does not answer this, the hint is left out.
     let overview = Look::once(context.place.clone(), options).unwrap_or_default();
-    let project = Project::here().ok();
+    // A bucket in the variable goes before that of the project.
+    let is_named = env::var_os(BUCKET).is_some_and(|bucket| !bucket.is_empty());
+    let project = if is_named { None } else { Project::here().ok() };
     let project = project.as_ref().map(Project::bucket);
-    context.verbosity.tell(nothing(&context.bucket, &overview, project));
+    context.verbosity.tell(nothing(&context.bucket, name, &overview, project));
     tell_of_sudo(context);
 }
 
-fn nothing(bucket: &str, overview: &Overview, project: Option<&str>) -> String {
+fn nothing(
+    bucket: &str,
+    name: Option<&ResourceName>,
+    overview: &Overview,
+    project: Option<&str>,
+) -> String {
+    let what = name.map(quoted_name).unwrap_or_default();
     let others = overview.queues.iter().filter(|(name, _)| *name.bucket != *bucket);
     let others: Vec<_> = others.filter(|(_, queue)| !queue.held.is_empty()).collect();
     let held: usize = others.iter().map(|(_, queue)| queue.held.len()).sum();
     let buckets: BTreeSet<&str> = others.iter().map(|(name, _)| &*name.bucket).collect();
     let locks = match held {
-        0 => return "nothing is held and nobody waits".to_owned(),
+        0 if name.is_none() => return "nothing is held and nobody waits".to_owned(),
+        0 => return format!("{what} is not held and nobody waits for it"),
         1 => "1 lock is".to_owned(),
         more => format!("{more} locks are"),
     };
@@ -51,9 +65,11 @@ fn nothing(bucket: &str, overview: &Overview, project: Option<&str>) -> String {
         (more, _) => (format!("{more} other buckets"), "--all-buckets"),
     };
     let them = if held == 1 { "it" } else { "them" };
-    format!(
-        "nothing is held in the bucket {bucket:?} and nobody waits; {locks} held in {place}: {shows} shows {them}"
-    )
+    let here = match name {
+        None => format!("nothing is held in the bucket {bucket:?} and nobody waits"),
+        Some(_) => format!("{what} is not held in the bucket {bucket:?} and nobody waits for it"),
+    };
+    format!("{here}; {locks} held in {place}: {shows} shows {them}")
 }
 
 #[cfg(test)]
@@ -73,7 +89,7 @@ mod tests {
                 guards.push(block_on(async { locks.lock("db").await }).unwrap());
             }
             while looker.next(Some(std::time::Duration::ZERO)).unwrap().is_some() {}
-            nothing("default", looker.overview(), project)
+            nothing("default", None, looker.overview(), project)
         };
         assert_eq!(told("", None), "nothing is held and nobody waits");
         let empty = "nothing is held in the bucket \"default\" and nobody waits; ";

@@ -89,3 +89,13 @@ fn a_folder_that_was_removed_is_told_of_only_where_it_is_needed() {
     let output = Output::of(command.args(["-c", script]).current_dir(&gone));
     output.assert_says(64, "--project: the working folder cannot be used: ");
 }
+
+#[test]
+fn a_pipe_in_place_of_a_manifest_is_not_waited_for() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("shop")).unwrap();
+    let pipe = sandbox.pipe("package.json");
+    fs::rename(pipe, sandbox.path("shop/package.json")).unwrap();
+    let output = run_in(&sandbox, &sandbox.path("shop"), "--project run -n db true");
+    assert_eq!(output.code(), Some(0), "{output:?}");
+}

@@ -121,6 +121,7 @@ impl Sandbox {
             .env("NAVLOCK_CONFIG", &self.config)
             .env("NAVLOCK_STATE", self.path("state"))
             .env_remove("NO_COLOR")
+            .env_remove("SUDO_UID")
             .current_dir(self.directory.path());
         add_programs(&mut command, self.directory.path());
         command

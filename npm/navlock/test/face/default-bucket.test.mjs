@@ -1,6 +1,7 @@
 // The bucket of a program that names none.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -47,6 +48,12 @@ test('a program belongs to the nearest project above its script, wherever it run
   assert.equal(await bucket(['two/main.js']), 'two');
   assert.equal(await bucket(['three/main.js']), 'three');
   assert.equal(await bucket(['main.js']), '');
+});
+
+test('a pipe in place of a manifest is not waited for', (context) => {
+  const { folder } = open(context, { 'package.json': named('all'), 'one/file': '' });
+  execFileSync('mkfifo', [path.join(folder, 'one', 'package.json')]);
+  assert.equal(findProject(path.join(folder, 'one')), folder);
 });
 
 for (const { files, projects, what } of CASES) {

@@ -50,6 +50,10 @@ test('what a request is for is seen by all who look, and whatever is no text is 
   assert.deepEqual(picture.pending.map(told), [['a', 'later']]);
   release.resolve();
   await Promise.all(all);
+  // It is asked for after the members that the standard has.
+  const asked = [];
+  await locks.request('e', new Proxy({}, { get: (_, member) => void asked.push(member) }), () => {});
+  assert.deepEqual(asked, ['ifAvailable', 'mode', 'signal', 'steal', 'why']);
 });
 
 for (const [name, words] of Object.entries(runtimes)) {

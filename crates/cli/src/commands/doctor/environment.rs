@@ -14,7 +14,7 @@ use navlock_platform::{
 
 use super::Check;
 use crate::{
-    args::{TIMEOUT, values},
+    args::{BUCKET, TIMEOUT, values},
     commands::daemon,
     settings,
 };
@@ -53,12 +53,14 @@ pub(super) fn checks() -> Vec<Check> {
 fn project() -> Check {
     match Project::here() {
         Ok(project) => {
-            let detail = format_args!(
-                "{:?}, {}, is the bucket of programs in JavaScript here; '--project' uses it",
-                project.bucket(),
-                project.because()
-            );
-            Check::ok("project", detail.to_string())
+            let (bucket, because) = (project.bucket(), project.because());
+            let is_named = env::var_os(BUCKET).is_some_and(|bucket| !bucket.is_empty());
+            let uses = if is_named {
+                "would be the bucket of programs in JavaScript here if NAVLOCK_BUCKET named none"
+            } else {
+                "is the bucket of programs in JavaScript here; '--project' uses it"
+            };
+            Check::ok("project", format_args!("{bucket:?}, {because}, {uses}"))
         }
         Err(error) => {
             Check::warn("project", format_args!("the working folder cannot be used: {error}"))

@@ -14,9 +14,9 @@ use clap::Args;
 /// command is interrupted (exit code 130 in a shell).
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The page shows all buckets, or at first the one that --bucket or --project names: who waits for
-whom, each name with its queue and its holders since 'navlock web' began, deadlocks, clients, and
-with etcd the machines.
+The page shows all buckets: who waits for whom, each name with its queue and its holders since
+'navlock web' began, deadlocks, clients, and with etcd the machines. If --bucket, --project or
+NAVLOCK_BUCKET names a bucket that is not \"default\", the page shows that one at first.
 
 The page is read-only, unless --allow-steal is given. It can then take a name from its holders, on
 any machine. It shows the holders before it asks, and takes the name from these holders only.
@@ -37,7 +37,7 @@ Programs can read two addresses. They show the token as ?token=TOKEN, or in the 
 
 The object of /api/state has these members. Times are in milliseconds since 1970.
   version, now, socket, host, canSteal
-  bucket     the one that the page shows at first; only if --bucket or --project names it
+  bucket     the one that the page shows at first, if it is not all
   broker     running, none, stopped or failed
   error      what is wrong with a broker that is stopped or failed
   leftOut    how many locks and requests are not shown
