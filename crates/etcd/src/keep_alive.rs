@@ -53,7 +53,7 @@ pub(crate) async fn keep(
             let both =
                 tokio::try_join!(client.lease_keep_alive(id), mailbox::read(reader, &mailbox));
             let (renewed, asked) = both?;
-            if asked.is_in_term_of(&renewed) { Ok(asked.keys) } else { Err(Error::Closed) }
+            Ok(asked.is_in_term_of(&renewed).then_some(asked.keys))
         };
         // An answer that is as late as this renews nothing.
         let renewed = time::timeout(time_to_live, renewed).await;
@@ -68,13 +68,17 @@ pub(crate) async fn keep(
             Some((sent, generation, renewed)) = running.next() => {
                 is_late = false;
                 match renewed {
-                    Ok(asked) if sent > last => {
+                    Ok(Some(asked)) if sent > last => {
                         last = sent;
+                        // They would renew nothing any more, and say nothing of the member that is used now.
+                        running.clear();
                         tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }, asked));
                         due = Instant::now() + pause.saturating_sub(sent.elapsed());
                     }
                     // The mailbox was read with a later renewal as well.
-                    Ok(_) => {}
+                    Ok(Some(_)) => {}
+                    // Another leader was elected meanwhile.
+                    Ok(None) => due = Instant::now() + about(again),
                     Err(Error::LeaseKeepAliveError(_)) => {
                         tracing::warn!(target: LOGS, lease = id, "etcd does not know a lease any more");
                         return tell(LeaseEvent::Gone);

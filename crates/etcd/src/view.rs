@@ -76,6 +76,8 @@ pub(crate) struct View {
     /// The revision that had last written the owner key of another connection when that connection was
     /// asked for the name, because requests wait for it here, and when that was.
     asked: Option<(i64, Uptime)>,
+    /// Whether others have asked for the name before this connection has heard that it owns the name.
+    pub(crate) is_wanted: bool,
     /// How often the name had been granted since it is owned, as of the last look, and since when this
     /// number has not changed.
     granted: (u64, Uptime),
@@ -103,6 +105,7 @@ impl View {
             shown,
             strayed: None,
             asked: None,
+            is_wanted: false,
             granted,
         }
     }

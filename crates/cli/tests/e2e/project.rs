@@ -46,9 +46,7 @@ fn commands_meet_the_programs_of_their_project_wherever_the_option_stands() {
             assert_eq!(output.code(), Some(1), "{line}: {output:?}");
         }
     }
-    for line in
-        ["query --project --json", "query --json db --project", "--project query --tree --json"]
-    {
+    for line in ["query --project --json", "query --json db --project"] {
         let output = run_in(&sandbox, &below, line);
         assert!(output.stdout.contains(r#""db""#), "{line}: {output:?}");
     }

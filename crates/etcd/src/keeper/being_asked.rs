@@ -29,6 +29,12 @@ impl Keeper {
                     self.leave(bucket, &name);
                 }
                 (Ownership::No, _) => self.clear(key),
+                // Etcd has given us the name, and we have not heard of that. It is given up as soon as we do.
+                (Ownership::Asked(_), Some((bucket, name))) => {
+                    if let Some(view) = self.view_mut(bucket, &name) {
+                        view.is_wanted = true;
+                    }
+                }
                 // The answer is on its way.
                 _ => {}
             }

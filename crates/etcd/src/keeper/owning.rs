@@ -3,6 +3,8 @@
 //! While a name is owned, callers grant it themselves (see [`owned`](crate::table)). The keeper watches
 //! whether the name is still owned, and whether anybody waits for it elsewhere.
 
+use std::mem;
+
 use navlock_core::Lost;
 use navlock_engine::RequestId;
 
@@ -73,14 +75,15 @@ impl Keeper {
         for (key, id) in freed {
             self.slots.free(key, id, made);
         }
-        if let Some(view) = self.view_mut(bucket, name) {
+        let is_wanted = self.view_mut(bucket, name).is_some_and(|view| {
             view.begin_owned(made);
-        }
+            mem::take(&mut view.is_wanted)
+        });
         wake(wakers);
         for serial in without_lease {
             self.need_lease(serial);
         }
-        if has_strangers {
+        if has_strangers || is_wanted {
             self.note_wanted(bucket, name);
             self.leave(bucket, name);
         }

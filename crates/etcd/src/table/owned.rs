@@ -6,10 +6,10 @@
 //! is next in the queue, with the table locked. The thread says when a name begins to be owned, and
 //! when that ends.
 //!
-//! A request that steals a name first asks the owner to give it up, and takes it only from an owner that does
-//! not answer. A person who removes the owner key does not ask at all. In both cases, this connection learns
-//! of the loss only by the watch or a list, and until then may go on granting the name. All these grants have
-//! smaller tokens than the thief's.
+//! A request that steals a name first asks the owner to give it up, and takes it only from an owner that has no
+//! right to grant the name any more. A person who removes the owner key does not ask at all. Then this connection
+//! learns of the loss only by the watch or a list, and until then may go on granting the name. All these grants
+//! have smaller tokens than the thief's.
 //!
 //! # Invariant
 //!
