@@ -131,7 +131,7 @@ impl Members {
                 match ask(&self.options, endpoint, count > 1, cluster).await {
                     Ok((client, credentials)) => {
                         let after = began.elapsed();
-                        tracing::info!(target: LOGS, endpoint, ?after, "another connection answers");
+                        tracing::info!(target: LOGS, endpoint, ?after, "etcd answers again, by another connection");
                         return Member::new(client, credentials, endpoint.clone(), 0);
                     }
                     Err(failure) => {
