@@ -98,7 +98,7 @@ pub(crate) fn pause(time_to_live: Duration) -> Duration {
 #[derive(Clone, Debug)]
 pub(crate) enum LeaseEvent {
     /// Etcd keeps the lease for the time of this renewal. What was found in the connection's mailbox
-    /// after that: the owner keys of the names that others want.
+    /// with it: the owner keys of the names that others want.
     Renewed(Renewal, Vec<Vec<u8>>),
     /// Etcd does not know the lease any more.
     Gone,
