@@ -372,25 +372,29 @@ fn a_waiter_keeps_its_place_if_a_try_to_own_the_name_was_not_done() {
     assert!(!asks_anew_if_the_next_try_finds(Some(5)));
 }
 
-#[test]
-fn a_name_that_becomes_ones_own_while_the_connection_ends_is_given_up() {
+/// The keys that are deleted when a connection is told that it owns a name, if it has heard this `meanwhile`.
+fn deleted_when_owned(meanwhile: impl FnOnce(&mut Machine)) -> Vec<Vec<u8>> {
     let mut machine = Machine::new();
     machine.keeper.options.taken = 1;
     let (agent, _) = machine.open_agent(1);
     let (held, _) = machine.take(agent, "db", 5);
-    let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
-    machine.keeper.handle_message(Message::Finish { id: held, finished: finished.unwrap() });
-    let mut owning = machine.calls().into_iter().filter_map(|call| match call {
-        Call::Operate { of, .. } => Some(of),
-        _ => None,
-    });
-    let owning = owning.next().expect("it is to be its own");
-    machine.keeper.quit();
-    let (revision, results) = (6, Vec::new());
-    let answer = Answer { revision, cluster: 1, succeeded: true, results };
+    let owning = owning_by(&mut machine, held);
+    meanwhile(&mut machine);
+    let answer = Answer { revision: 6, cluster: 1, succeeded: true, results: Vec::new() };
     machine.keeper.handle_done(Done::Operated(owning, Ok(answer)));
-    let key = BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1);
-    let question = BucketKeys::asked(&key);
-    assert_eq!(deleted(&machine.calls()), [key, question]);
-    assert!(machine.usage().is_none(), "it is its own still");
+    let deleted = deleted(&machine.calls());
+    assert_eq!(machine.usage().is_none(), !deleted.is_empty(), "it is its own still");
+    deleted
+}
+
+fn owner_key_of_ours() -> Vec<u8> {
+    BucketKeys::new("n", "b").name(&NameKey::new(&of("db"))).owned(1)
+}
+
+#[test]
+fn a_name_that_becomes_ones_own_while_the_connection_ends_or_others_want_it_is_given_up() {
+    let given_up = [owner_key_of_ours(), BucketKeys::asked(&owner_key_of_ours())];
+    assert_eq!(deleted_when_owned(|_| {}), [] as [Vec<u8>; 0]);
+    assert_eq!(deleted_when_owned(|machine| machine.keeper.quit()), given_up);
+    assert_eq!(deleted_when_owned(|it| it.keeper.heed_mailbox(&given_up[..1])), given_up);
 }
