@@ -80,6 +80,8 @@ pub enum Reason {
     Hangs(Option<u32>),
     /// Nobody listens, and the client was told not to start a daemon.
     NotRunning,
+    /// The machine's broker is wanted, which clients do not start, and nobody listens.
+    NoSystemBroker,
     /// The daemon keeps locks of this machine only, but the client needs a daemon whose locks are
     /// seen beyond it.
     NotShared,
@@ -177,6 +179,10 @@ impl fmt::Display for Reason {
                 "it does not end as it is asked to, and which process it is cannot be told for certain; \
                  end it by hand where it runs, or wait until its clients have gone",
             ),
+            Self::NoSystemBroker => f.write_str(
+                "no system broker runs; an administrator starts it (systemctl enable --now navlock.socket, or \
+                 navlock daemon run --system)",
+            ),
             Self::NotRunning => f.write_str("it is not running; the next client that needs it starts it"),
             Self::NotShared => f.write_str(
                 "it keeps locks of this machine only, but NAVLOCK_ETCD is set; 'navlock daemon stop' \
@@ -243,7 +249,7 @@ impl Reason {
     fn unreachable_kind(&self) -> UnreachableKind {
         match (self, self.system().map(|error| error.kind())) {
             (_, Some(io::ErrorKind::PermissionDenied)) => UnreachableKind::PermissionDenied,
-            (Self::Failed(_) | Self::Vanished | Self::NotRunning | Self::Program(..), _)
+            (Self::Failed(_) | Self::Vanished | Self::NotRunning | Self::NoSystemBroker | Self::Program(..), _)
             | (
                 _,
                 Some(
@@ -365,6 +371,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for (reason, kind) in [
             (Reason::NotRunning, UnreachableKind::Unavailable),
+            (Reason::NoSystemBroker, UnreachableKind::Unavailable),
             (Reason::Program("/b".into(), none), UnreachableKind::Unavailable),
             (Reason::Program("/b".into(), denied), UnreachableKind::PermissionDenied),
             (place(denied), UnreachableKind::PermissionDenied),

@@ -84,7 +84,7 @@ pub use navlock_wire::{CodecError, LogState, MAX_META, MAX_TEXT, NotStolen, Sess
 pub use crate::{
     client::{
         BrokerReach, ConnectOptions, Control, Lifeline, Look, PreparedLifeline, Stopped, local,
-        local_blocking, stop,
+        local_blocking, stop, system,
     },
     connect_error::{ConnectError, Reason},
     numbers::{Numbers, Waits},

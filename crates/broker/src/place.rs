@@ -9,10 +9,10 @@ use std::{
 };
 
 use navlock_platform::{
-    file::{create_private_directory, mode_at, owner_at},
+    file::{create_private_directory, group_at, mode_at, owner_at, share_with},
     machine::is_secluded,
     socket::{MAX_PATH, is_at},
-    user::{UserId, ours, runtime_directory},
+    user::{GroupId, HAS_GROUPS, ROOT, UserId, group_name, ours, runtime_directory},
 };
 
 use crate::{SettingsError, SystemError, private_tmp, settings_files};
@@ -49,10 +49,25 @@ use crate::{SettingsError, SystemError, private_tmp, settings_files};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     socket: PathBuf,
-    /// Whether the directory is for navlock alone, and navlock makes it if it does not exist. Neither
-    /// is true of a directory that somebody has chosen.
-    private_directory: bool,
+    kind: Kind,
 }
+
+/// Whose the directory of a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It is for navlock and this user alone, and navlock makes it if it does not exist.
+    Private,
+    /// Somebody has chosen it. There may be other files.
+    Chosen,
+    /// It is that of the machine's broker, which several users share. Only the broker writes into it.
+    System,
+}
+
+/// The directory of the machine's broker, unless the variable names another one.
+const SYSTEM: &str = "/run/navlock-system";
+
+/// The variable by which a program uses the machine's broker.
+const SYSTEM_VARIABLE: &str = "NAVLOCK_SYSTEM";
 
 /// The name of the file with the bound of fencing tokens, in the place and in the directory for
 /// state.
@@ -74,6 +89,11 @@ pub enum PlaceError {
     OtherUser(PathBuf, UserId),
     /// The directory has this mode, which lets other users in.
     TooOpen(PathBuf, u32),
+    /// Only members of this group may use the machine's broker in this directory, and this process is not
+    /// one of them.
+    NotAllowed(PathBuf, String),
+    /// There are no brokers for several users on this system.
+    NoSystem,
     /// The settings cannot be used, for this reason. They might say where the place is.
     Settings(SettingsError),
     /// The path is longer than the system allows for a socket.
@@ -83,14 +103,19 @@ pub enum PlaceError {
 }
 
 impl Place {
-    /// The place that `NAVLOCK_SOCKET` names, or else the key `socket` in the user's settings or in
-    /// `/etc/navlock.toml`, or else the place where all processes of this user meet.
+    /// The place that `NAVLOCK_SOCKET` names, or else that of the machine's broker if `NAVLOCK_SYSTEM` is set,
+    /// or else the one that the key `socket` names in the user's settings or in `/etc/navlock.toml`, or else
+    /// the place where all processes of this user meet.
     ///
     /// # Errors
     ///
     /// [`PlaceError::Settings`] if there are settings that cannot be used. If this program ignored
     /// them, it might use another place than the other programs, and would not meet them.
     pub fn from_env() -> Result<Self, PlaceError> {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        if !is_set("NAVLOCK_SOCKET") && Self::names_system() {
+            return Ok(Self::of_system());
+        }
         let socket = std::env::var_os("NAVLOCK_SOCKET").filter(|socket| !socket.is_empty());
         let socket = match socket {
             Some(socket) => Some(socket.into()),
@@ -101,7 +126,26 @@ impl Place {
 
     /// The place where all processes of this user meet.
     pub fn of_user() -> Self {
-        Self { socket: own_directory().join("sock"), private_directory: true }
+        Self { socket: own_directory().join("sock"), kind: Kind::Private }
+    }
+
+    /// The place of the machine's broker, which several users share: `/run/navlock-system`, or the directory
+    /// whose path `NAVLOCK_SYSTEM` contains. An administrator starts that broker. Clients never do.
+    pub fn of_system() -> Self {
+        let named = std::env::var_os(SYSTEM_VARIABLE).map(PathBuf::from);
+        let directory = named.filter(|path| path.is_absolute());
+        let directory = directory.unwrap_or_else(|| SYSTEM.into());
+        Self { socket: directory.join("sock"), kind: Kind::System }
+    }
+
+    /// Whether this is the place of the machine's broker.
+    pub fn is_of_system(&self) -> bool {
+        self.kind == Kind::System
+    }
+
+    /// Whether the environment says that programs use the machine's broker.
+    fn names_system() -> bool {
+        std::env::var_os(SYSTEM_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
     }
 
     /// A place that the caller chooses: a socket in a directory that exists and is ours, and in
@@ -117,8 +161,10 @@ impl Place {
                 && without_links(&absolute) == without_links(&own.socket)
         {
             own
+        } else if absolute == Self::of_system().socket {
+            Self::of_system()
         } else {
-            Self { socket: absolute, private_directory: false }
+            Self { socket: absolute, kind: Kind::Chosen }
         }
     }
 
@@ -156,8 +202,13 @@ impl Place {
 
     /// The directory for the sockets of programs that keep locks for others (`navlock hold`). The
     /// broker does not use it.
+    ///
+    /// In the place of the machine's broker nobody else may write, so these sockets are in the user's own.
     pub fn holds(&self) -> PathBuf {
-        self.beside("holds")
+        match self.kind {
+            Kind::System => Self::of_user().beside("holds"),
+            Kind::Private | Kind::Chosen => self.beside("holds"),
+        }
     }
 
     /// The file with the bound of fencing tokens. All tokens that were given so far are smaller
@@ -198,7 +249,7 @@ impl Place {
     }
 
     fn beside(&self, name: &str) -> PathBuf {
-        if self.private_directory {
+        if self.kind != Kind::Chosen {
             return self.socket.with_file_name(name);
         }
         // Several brokers may use the same directory.
@@ -215,7 +266,7 @@ impl Place {
     ///
     /// If the place is not ours, is open to others, or cannot be used.
     pub fn prepare(&self) -> Result<(), PlaceError> {
-        if self.private_directory {
+        if self.kind == Kind::Private {
             let directory = self.directory();
             match create_private_directory(directory) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -237,7 +288,11 @@ impl Place {
         if bytes > MAX_PATH {
             return Err(PlaceError::TooLong(self.socket.clone()));
         }
-        let others = if self.private_directory { Others::MayNotLook } else { Others::MayLook };
+        let others = match self.kind {
+            Kind::System => return self.check_system(),
+            Kind::Private => Others::MayNotLook,
+            Kind::Chosen => Others::MayLook,
+        };
         check_directory(self.directory(), ours(), others)?;
         match fs::symlink_metadata(&self.socket) {
             Ok(found) if !is_at(&self.socket, &found) => {
@@ -250,6 +305,76 @@ impl Place {
                 Err(PlaceError::Io(self.socket.clone(), error.into()))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// The place of the machine's broker.
+impl Place {
+    /// Makes the directory if it does not exist, and lets the members of this group in, who can connect and
+    /// change nothing.
+    ///
+    /// # Errors
+    ///
+    /// If this process may not do so, or the directory is another's.
+    pub(crate) fn prepare_system(&self, group: GroupId) -> Result<(), PlaceError> {
+        let directory = self.directory();
+        let failed = |error: io::Error| PlaceError::Io(directory.to_owned(), error.into());
+        match create_private_directory(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        let found = fs::symlink_metadata(directory).map_err(failed)?;
+        if !found.is_dir() {
+            return Err(PlaceError::NotADirectory(directory.to_owned()));
+        }
+        let owner = owner_at(directory, &found);
+        if owner != ours() {
+            return Err(PlaceError::OtherUser(directory.to_owned(), owner));
+        }
+        share_with(directory, group, 0o750).map_err(failed)
+    }
+
+    /// Checks what [`check`](Self::check) does. The directory is its broker's, who may be any user: whom `/run`
+    /// belongs to, or who has named another directory, decides who that is.
+    fn check_system(&self) -> Result<(), PlaceError> {
+        if !HAS_GROUPS {
+            return Err(PlaceError::NoSystem);
+        }
+        let directory = self.directory();
+        let found = fs::symlink_metadata(directory)
+            .map_err(|error| PlaceError::Io(directory.to_owned(), error.into()))?;
+        check_directory(directory, owner_at(directory, &found), Others::MayLook)?;
+        match fs::symlink_metadata(&self.socket) {
+            Ok(socket) if !is_at(&self.socket, &socket) => {
+                Err(PlaceError::NotASocket(self.socket.clone()))
+            }
+            Ok(socket) if !self.is_trusted(owner_at(&self.socket, &socket)) => {
+                Err(PlaceError::OtherUser(self.socket.clone(), owner_at(&self.socket, &socket)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let group = group_name(group_at(&found));
+                Err(PlaceError::NotAllowed(directory.to_owned(), group))
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(PlaceError::Io(self.socket.clone(), error.into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a broker of this user may serve here. The socket of the machine's broker may have been made by
+    /// root, who passes it to a broker with fewer rights.
+    pub(crate) fn is_trusted(&self, user: UserId) -> bool {
+        let owner = || {
+            let found = fs::symlink_metadata(self.directory()).ok()?;
+            Some(owner_at(self.directory(), &found))
+        };
+        match self.kind {
+            Kind::System => user == ROOT || owner() == Some(user),
+            Kind::Private | Kind::Chosen => user == ours(),
         }
     }
 }
@@ -319,6 +444,19 @@ impl fmt::Display for PlaceError {
             Self::TooOpen(path, mode) => {
                 write!(f, "{} has mode {mode:04o}, which lets others in", path.display())?;
                 (path, "chmod it to 0700")
+            }
+            Self::NotAllowed(directory, group) => {
+                return write!(
+                    f,
+                    "not allowed: only members of the group {group} may use the machine's broker in {}; \
+                     have this user added to the group (usermod -aG {group} NAME), and log in anew",
+                    directory.display()
+                );
+            }
+            Self::NoSystem => {
+                return f.write_str(
+                    "on this system no broker serves several users; leave --system out",
+                );
             }
             Self::Settings(why) => {
                 write!(f, "{why} (NAVLOCK_SOCKET goes before the settings)")?;

@@ -3,7 +3,7 @@
 pub use navlock_broker::{
     BrokerReach, CodecError, ConnectError, ConnectOptions, INSIDE_VARIABLE, Lifeline, Look,
     LookOptions, News, Place, PlaceError, PreparedLifeline, Project, Reason, SettingsError, Status,
-    SystemError, local, local_blocking, lower_thread_priority, surrounding, this_process,
+    SystemError, local, local_blocking, lower_thread_priority, surrounding, system, this_process,
     told_to_command,
 };
 

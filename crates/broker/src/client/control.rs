@@ -238,7 +238,7 @@ fn failed(place: &Place, reason: Reason) -> ConnectError {
 /// known.
 fn open(place: &Place) -> Result<(Stream, Option<Handle>), Reason> {
     let socket = connect_to_running(place, Deadline::after(ANSWER))?;
-    check_peer(&socket)?;
+    check_peer(place, &socket)?;
     let process = peer::listener(&socket);
     Ok((socket, process))
 }

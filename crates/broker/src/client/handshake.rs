@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use navlock_platform::{peer, socket::Stream, user::ours};
+use navlock_platform::{peer, socket::Stream};
 use navlock_wire::{FromDaemon, ToDaemon, VERSION};
 
 use super::{connect_options::ConnectOptions, message_stream::MessageStream, reader::Reader};
@@ -52,10 +52,14 @@ fn try_connect(
 ) -> Result<Welcomed, Reason> {
     let socket = if options.only_running {
         connect_to_running(place, deadline)?
+    } else if place.is_of_system() {
+        let none =
+            |reason| if reason == Reason::NotRunning { Reason::NoSystemBroker } else { reason };
+        connect_to_running(place, deadline).map_err(none)?
     } else {
         connect_or_start(place, options.program.as_deref(), deadline)?
     };
-    check_peer(&socket)?;
+    check_peer(place, &socket)?;
     let (MessageStream { socket, heard, .. }, reach) = shake_hands(socket, deadline)?;
     if reach.is_none() && options.must_be_shared() {
         return Err(Reason::NotShared);
@@ -64,12 +68,12 @@ fn try_connect(
     Ok(Welcomed { reader: Reader::new(socket, heard), reach })
 }
 
-/// Checks that the process at the other end has our uid. The modes of the directory and the socket
-/// ensure this already. Here the kernel is asked.
-pub(super) fn check_peer(socket: &Stream) -> Result<(), Reason> {
+/// Checks whose process is at the other end: ours, or at the place of the machine's broker, that broker's. The
+/// modes of the directory and the socket ensure this already. Here the kernel is asked.
+pub(super) fn check_peer(place: &Place, socket: &Stream) -> Result<(), Reason> {
     let peer =
         peer::of(socket).map_err(|error| Reason::Io("asking who serves it", error.into()))?;
-    if peer.user == ours() { Ok(()) } else { Err(Reason::OtherUser(peer.user)) }
+    if place.is_trusted(peer.user) { Ok(()) } else { Err(Reason::OtherUser(peer.user)) }
 }
 
 /// Says hello and waits for the welcome. Returns the connection, and how far the locks are seen, if they are

@@ -314,7 +314,7 @@ enum Step {
 fn begin(place: &Place, options: &LookOptions) -> Result<MessageStream, Reason> {
     let deadline = Deadline::after(ANSWER);
     let socket = connect_to_running(place, deadline)?;
-    check_peer(&socket)?;
+    check_peer(place, &socket)?;
     let (wire, _) = shake_hands(socket, deadline)?;
     let LookOptions { bucket, name, once, .. } = options.clone();
     wire.say(&ToDaemon::Look { bucket, name, follow: !once })?;

@@ -112,6 +112,28 @@ pub fn local_blocking() -> Result<UserAgent, Error> {
     block_on(local())
 }
 
+/// A user agent whose locks are seen by several users of this machine, through the
+/// [machine's broker](Place::of_system). An administrator starts that broker; this call does not. Works on any
+/// executor.
+///
+/// ```no_run
+/// # navlock::blocking::block_on(async {
+/// let locks = navlock::system().await?.lock_manager("deploy");
+/// let guard = locks.lock("production").await?;
+/// // No process of any user of the broker's group that asks for "production" in this bucket gets past here.
+/// drop(guard);
+/// # Ok::<(), navlock::Error>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Unreachable`], if there is no such broker or this user is not in its group.
+pub async fn system() -> Result<UserAgent, Error> {
+    let options = ConnectOptions::default().place(Place::of_system());
+    Ok(UserAgent::with_reach(BrokerReach::connect(options).await?))
+}
+
 /// The reach of one machine, through one connection. Clones share the connection. It ends when the
 /// last clone is gone, and all that was made with the clones.
 #[derive(Clone, Debug)]

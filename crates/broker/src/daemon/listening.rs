@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use navlock_platform::socket::{self, AsyncListener, AsyncStream, Listener};
+use navlock_platform::{
+    file::share_with,
+    socket::{self, AsyncListener, AsyncStream, Listener},
+    user::GroupId,
+};
 use tokio::sync::Notify;
 
 use super::daemon_error::DaemonError;
@@ -51,9 +55,13 @@ impl Listening {
     }
 }
 
-/// Listens at the place, whose lock we hold.
-pub(super) fn listen(place: &Place) -> io::Result<AsyncListener> {
-    socket::listen(&place.temporary_socket(), place.socket())
+/// Listens at the place, whose lock we hold. The members of the group may connect as well.
+pub(super) fn listen(place: &Place, group: Option<GroupId>) -> io::Result<AsyncListener> {
+    let listener = socket::listen(&place.temporary_socket(), place.socket())?;
+    if let Some(group) = group {
+        share_with(place.socket(), group, 0o660)?;
+    }
+    Ok(listener)
 }
 
 /// Listens at a socket that was passed, which must be that of the place.

@@ -113,11 +113,14 @@ pub fn run(
     options: &Options,
     ready: impl FnOnce(),
 ) -> Result<(), DaemonError> {
-    place.prepare()?;
+    match options.group {
+        Some(group) => place.prepare_system(group)?,
+        None => place.prepare()?,
+    }
     let failed = io_error(place);
     let runtime = RuntimeThread::start("navlock-io", || DiesOfPanics).map_err(failed)?;
     let _in_it = runtime.handle().enter();
-    let mut place_guard = PlaceGuard::take(place, options.state.as_deref())?;
+    let mut place_guard = PlaceGuard::take(place, options.state.as_deref(), options.group)?;
     let files = ClientFiles::of(place);
     // This comes before the files of the dead are removed.
     let last = maps::last_token(&files);
@@ -197,7 +200,7 @@ fn listen_at(
 ) -> Result<Listening, DaemonError> {
     let listener = match &options.socket {
         Some(passed) => take_over(place, passed)?,
-        None => listen(place).map_err(io_error(place))?,
+        None => listen(place, options.group).map_err(io_error(place))?,
     };
     place_guard.listens(options.socket.is_some());
     Ok(Listening::at(listener))

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use navlock_platform::socket::{Listener, Stream};
+use navlock_platform::{
+    socket::{Listener, Stream},
+    user::GroupId,
+};
 
 use super::log::Log;
 
@@ -46,6 +49,9 @@ pub struct Options {
     /// somebody else asks for the name. Applies only to [`run`](super::run), and only where locks
     /// are not leased.
     pub delegate: bool,
+    /// The group of the users whose processes the daemon serves besides those of its own user, at the
+    /// [place of the machine's broker](crate::Place::of_system). Applies only to [`run`](super::run).
+    pub group: Option<GroupId>,
     /// A stream that becomes readable, or ends, when the daemon has to end. This is for a program
     /// that gets signals to end. The daemon then ends as it does when a client asks for its end.
     /// Applies only to [`run`](super::run).
@@ -67,6 +73,8 @@ pub struct Limits {
     pub name_bytes: usize,
     /// Queries not answered yet.
     pub queries: usize,
+    /// How many connections the processes of one user may have, where several users share the daemon.
+    pub connections_of_user: usize,
     /// How long the handshake may take.
     pub handshake: Duration,
 }
@@ -86,6 +94,7 @@ impl Default for Options {
             log: None,
             log_names: false,
             delegate: true,
+            group: None,
             end: None,
         }
     }
@@ -98,6 +107,7 @@ impl Default for Limits {
             requests: 1 << 18,
             name_bytes: 64 << 20,
             queries: 64,
+            connections_of_user: 1 << 10,
             handshake: Duration::from_secs(10),
         }
     }

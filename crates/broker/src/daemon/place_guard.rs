@@ -15,6 +15,7 @@ use std::{
 use navlock_platform::{
     file::{create_private_directory, open_directory, touch},
     file_lock::try_shared,
+    user::GroupId,
     watch::{Changed, Watch},
 };
 use tokio::time::{sleep_until, timeout_at};
@@ -46,6 +47,8 @@ const PREDECESSOR: Duration = Duration::from_secs(5);
 /// The lock files that make a daemon the only one, and its other files in its place.
 pub(super) struct PlaceGuard<'a> {
     place: &'a Place,
+    /// The group that shares the place, if one does.
+    group: Option<GroupId>,
     /// The lock files outside of the place, which stay if somebody empties the place.
     elsewhere: Vec<(PathBuf, File)>,
     /// The lock file in the place.
@@ -75,7 +78,11 @@ enum PlaceState {
 
 impl<'a> PlaceGuard<'a> {
     /// Makes this the only daemon of the place, as soon as the earlier daemon has ended.
-    pub(super) fn take(place: &'a Place, state: Option<&Path>) -> Result<Self, DaemonError> {
+    pub(super) fn take(
+        place: &'a Place,
+        state: Option<&Path>,
+        group: Option<GroupId>,
+    ) -> Result<Self, DaemonError> {
         let deadline = Instant::now() + PREDECESSOR;
         // The lock files that nobody removes come first: a daemon that has such a file locked may
         // be about to make the other lock file anew.
@@ -106,6 +113,7 @@ impl<'a> PlaceGuard<'a> {
         note(&sole);
         let mut place_guard = Self {
             place,
+            group,
             elsewhere,
             sole,
             socket: None,
@@ -192,7 +200,11 @@ impl<'a> PlaceGuard<'a> {
         if !lock_file::is_at(&self.sole, &self.place.broker_lock()) {
             // The directory may be gone as well. If something cannot be made now, the next look
             // tries again.
-            if self.place.prepare().is_err() {
+            let prepared = match self.group {
+                Some(group) => self.place.prepare_system(group),
+                None => self.place.prepare(),
+            };
+            if prepared.is_err() {
                 return PlaceState::Whole;
             }
             match lock_file::lock(&self.place.broker_lock(), Duration::ZERO) {
@@ -212,7 +224,7 @@ impl<'a> PlaceGuard<'a> {
             if socket.is_some() || self.is_passed {
                 return PlaceState::Lost;
             }
-            if let Ok(socket) = listen(self.place) {
+            if let Ok(socket) = listen(self.place, self.group) {
                 listening.replace(socket);
                 self.socket = lock_file::identity_at(self.place.socket());
             }
@@ -322,13 +334,13 @@ mod tests {
         fs::create_dir(place.directory()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _in_it = runtime.enter();
-        let first = PlaceGuard::take(&place, Some(state.path())).unwrap();
+        let first = PlaceGuard::take(&place, Some(state.path()), None).unwrap();
         fs::remove_dir_all(place.directory()).unwrap();
         fs::create_dir(place.directory()).unwrap();
-        let second = PlaceGuard::take(&place, Some(state.path()));
+        let second = PlaceGuard::take(&place, Some(state.path()), None);
         assert!(matches!(second, Err(DaemonError::Taken(path)) if path.starts_with(state.path())));
         drop(first);
-        drop(PlaceGuard::take(&place, Some(state.path())).unwrap());
+        drop(PlaceGuard::take(&place, Some(state.path()), None).unwrap());
         assert_eq!(fs::read_dir(state.path()).unwrap().count(), 0, "something was left");
     }
 
@@ -344,10 +356,10 @@ mod tests {
         let no_directory = file.join("state");
         for (one, other) in [(None, None), (Some(state.path()), Some(no_directory.as_path()))] {
             let _ = fs::create_dir(place.directory());
-            let first = PlaceGuard::take(&place, one).unwrap();
+            let first = PlaceGuard::take(&place, one, None).unwrap();
             fs::remove_dir_all(place.directory()).unwrap();
             fs::create_dir(place.directory()).unwrap();
-            let second = PlaceGuard::take(&place, other);
+            let second = PlaceGuard::take(&place, other, None);
             assert!(matches!(second, Err(DaemonError::Taken(_))), "{one:?}, {other:?}");
             let left: Vec<_> = first.elsewhere.iter().map(|(path, _)| path.clone()).collect();
             drop(first);

@@ -15,7 +15,7 @@ fn directory(mode: u32) -> tempfile::TempDir {
 /// The place of a user whose private directory this is.
 #[cfg(unix)]
 fn private(directory: &Path) -> Place {
-    Place { socket: directory.join("sock"), private_directory: true }
+    Place { socket: directory.join("sock"), kind: Kind::Private }
 }
 
 #[test]

@@ -38,6 +38,13 @@ pub(crate) struct Common {
     #[arg(long, global = true)]
     pub(crate) project: bool,
 
+    /// Use the locks that several users of this machine share.
+    ///
+    /// The machine's broker keeps them, which an administrator starts (systemctl enable --now navlock.socket). You have
+    /// to be in its group. `NAVLOCK_SYSTEM=1` does the same.
+    #[arg(long, global = true, conflicts_with = "socket")]
+    pub(crate) system: bool,
+
     /// The broker's socket, instead of the one that all processes of this user share.
     #[arg(
         long, global = true, env = "NAVLOCK_SOCKET", hide_env_values = true, value_name = "PATH",
@@ -107,6 +114,7 @@ mod tests {
         const FLAGS: &'static [Flag<Self>] = &[
             (&["--bucket b", "--bucket=b"], |common| common.bucket == "b"),
             (&["--project"], |common| common.project),
+            (&["--system"], |common| common.system),
             (&["--socket s"], |common| common.socket.as_deref() == Some(Path::new("s"))),
             (&["-q", "--quiet"], |common| common.quiet),
             (&["-v", "--verbose"], |common| common.verbose),

@@ -25,6 +25,7 @@ impl Context {
         // The bucket and the socket may come from variables. An empty variable counts as unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
         let place = match &common.socket {
+            _ if common.system => Ok(Place::of_system()),
             Some(socket) if !socket.as_os_str().is_empty() => Ok(Place::at(socket)),
             _ => Place::from_env(),
         };

@@ -6,7 +6,7 @@ use std::{
     io,
     os::unix::{
         ffi::OsStrExt,
-        fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
     },
     path::Path,
 };
@@ -17,7 +17,7 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-use crate::user::UserId;
+use crate::user::{GroupId, UserId};
 
 /// What tells a file from all others that exist.
 pub type Identity = (u64, u64);
@@ -57,6 +57,22 @@ pub fn identity_behind(path: &Path) -> io::Result<Identity> {
 /// Who owns what is at this path, which has this metadata.
 pub fn owner_at(_: &Path, found: &Metadata) -> UserId {
     found.uid()
+}
+
+/// The group of what has this metadata.
+pub fn group_at(found: &Metadata) -> GroupId {
+    found.gid()
+}
+
+/// Gives what is at this path to this group, whose members may do with it what `mode` says, in the bits of
+/// chmod(1).
+///
+/// # Errors
+///
+/// If this process may not.
+pub fn share_with(path: &Path, group: GroupId, mode: u32) -> io::Result<()> {
+    lchown(path, None, Some(group))?;
+    fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
 /// Who owns a file that has this metadata.

@@ -1,9 +1,10 @@
 //! Sockets at paths: connections between the processes of one machine.
 
 use std::{
-    fs::{self, Metadata},
-    io,
-    os::unix::fs::FileTypeExt,
+    fs::{self, File, Metadata},
+    io::{self, IoSlice, IoSliceMut},
+    mem::MaybeUninit,
+    os::{fd::AsFd, unix::fs::FileTypeExt},
     path::Path,
 };
 
@@ -11,6 +12,8 @@ use rustix::{
     buffer::spare_capacity,
     net::{SendFlags, SocketAddrUnix},
 };
+
+use tokio::io::Interest;
 
 use crate::descriptor::Descriptor;
 
@@ -124,6 +127,54 @@ pub fn send(socket: &Stream, bytes: &[u8]) -> io::Result<usize> {
     #[cfg(target_vendor = "apple")]
     let flags = SendFlags::empty();
     Ok(rustix::net::send(socket, bytes, flags)?)
+}
+
+/// Sends these bytes, and with them files, which the other end gets by [`receive_with_files`]. Sends all or
+/// nothing where the socket had room for all.
+///
+/// # Errors
+///
+/// As of sendmsg(2).
+pub fn send_with_files(socket: &AsyncStream, bytes: &[u8], files: [&File; 2]) -> io::Result<usize> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+    let files = files.map(AsFd::as_fd);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut with = SendAncillaryBuffer::new(&mut space);
+    with.push(SendAncillaryMessage::ScmRights(&files));
+    #[cfg(not(target_vendor = "apple"))]
+    let flags = SendFlags::NOSIGNAL;
+    #[cfg(target_vendor = "apple")]
+    let flags = SendFlags::empty();
+    socket.try_io(Interest::WRITABLE, || {
+        Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut with, flags)?)
+    })
+}
+
+/// Reads what there is, with the files that came with it; 0 bytes at the end. Other programs that this process
+/// starts do not inherit the files.
+///
+/// # Errors
+///
+/// As of recvmsg(2).
+pub fn receive_with_files(
+    socket: &Stream,
+    bytes: &mut [u8],
+    files: &mut Vec<File>,
+) -> io::Result<usize> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut with = RecvAncillaryBuffer::new(&mut space);
+    #[cfg(not(target_vendor = "apple"))]
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    #[cfg(target_vendor = "apple")]
+    let flags = RecvFlags::empty();
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut with, flags)?;
+    for message in with.drain() {
+        if let RecvAncillaryMessage::ScmRights(came) = message {
+            files.extend(came.map(File::from));
+        }
+    }
+    Ok(received.bytes)
 }
 
 /// Reads what there is into memory of `into` that was not written to yet; 0 at the end.

@@ -6,10 +6,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::unistd::{Uid, User};
+use nix::unistd::{Gid, Group, Uid, User};
 
 /// What tells a user from all others of the machine.
 pub type UserId = u32;
+
+/// What tells a group of users from all others of the machine.
+pub type GroupId = u32;
+
+/// Whether files can be shared with a group of users.
+pub const HAS_GROUPS: bool = cfg!(target_os = "linux");
 
 /// The user who may do anything.
 pub const ROOT: UserId = 0;
@@ -28,7 +34,24 @@ pub fn home() -> Option<PathBuf> {
 
 /// The user's name. `None` if the system knows none.
 pub fn name() -> Option<String> {
-    User::from_uid(Uid::effective()).ok().flatten().map(|user| user.name)
+    name_of(ours())
+}
+
+/// The name of this user. `None` if the system knows none.
+pub fn name_of(user: UserId) -> Option<String> {
+    User::from_uid(Uid::from_raw(user)).ok().flatten().map(|user| user.name)
+}
+
+/// The group of this name, or of this number.
+pub fn group(name: &str) -> Option<GroupId> {
+    let group = Group::from_name(name).ok().flatten();
+    group.map(|group| group.gid.as_raw()).or_else(|| name.parse().ok())
+}
+
+/// The name of this group, or else its number.
+pub fn group_name(group: GroupId) -> String {
+    let known = Group::from_gid(Gid::from_raw(group)).ok().flatten();
+    known.map_or_else(|| group.to_string(), |group| group.name)
 }
 
 /// The name of the machine.

@@ -27,7 +27,7 @@ use super::{
     security::{self, Access, Descriptor, NOBODY},
     system::{checked, wide_path},
 };
-use crate::user::UserId;
+use crate::user::{GroupId, UserId};
 
 /// How long a file that others have open may be in the way of another, and how often to try again meanwhile.
 const IN_THE_WAY: Duration = Duration::from_secs(2);
@@ -80,6 +80,20 @@ fn access_at(path: &Path) -> Option<Access> {
 /// Who owns what is at this path, which has this metadata: nobody, if that cannot be told.
 pub fn owner_at(path: &Path, _: &Metadata) -> UserId {
     access_at(path).map_or(NOBODY, |access| access.owner)
+}
+
+/// The group of what has this metadata: here there are none.
+pub fn group_at(_: &Metadata) -> GroupId {
+    0
+}
+
+/// Gives what is at this path to this group: here that is not possible.
+///
+/// # Errors
+///
+/// Always.
+pub fn share_with(_: &Path, _: GroupId, _: u32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Who owns a file that has this metadata: nobody, if that cannot be told.

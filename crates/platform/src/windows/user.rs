@@ -57,6 +57,27 @@ pub fn name() -> Option<String> {
     None
 }
 
+/// What tells a group of users from all others of the machine: here there are none.
+pub type GroupId = u32;
+
+/// Whether files can be shared with a group of users.
+pub const HAS_GROUPS: bool = false;
+
+/// The name of this user: the identifier is enough here.
+pub fn name_of(_: UserId) -> Option<String> {
+    None
+}
+
+/// The group of this name: here there are none.
+pub fn group(_: &str) -> Option<GroupId> {
+    None
+}
+
+/// The name of this group, or else its number.
+pub fn group_name(group: GroupId) -> String {
+    group.to_string()
+}
+
 /// The name of the machine.
 pub fn host() -> String {
     let mut text = [0_u16; 256];

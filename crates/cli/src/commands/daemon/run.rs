@@ -20,6 +20,7 @@ use navlock_platform::{
     process,
     service_manager::Manager,
     signal::told_to_end,
+    user,
 };
 
 use crate::{
@@ -49,11 +50,17 @@ const IDLE_SECS: &str = "30";
 #[command(after_long_help = args::settings::HELP)]
 pub(crate) struct DaemonRunArgs {
     /// End after this many seconds without a client.
+    ///
+    /// Without this, a user's broker ends after 30 seconds, and the machine's broker never does.
     #[arg(
-        long, env = "NAVLOCK_IDLE_SECS", hide_env_values = true, default_value = IDLE_SECS,
+        long, env = "NAVLOCK_IDLE_SECS", hide_env_values = true,
         value_name = "SECS", value_parser = idle_seconds, allow_negative_numbers = true
     )]
-    idle_seconds: Duration,
+    idle_seconds: Option<Duration>,
+
+    /// With --system: the group whose members may use the broker, by name or number.
+    #[arg(long, default_value = "navlock", value_name = "GROUP")]
+    group: String,
 
     #[command(flatten)]
     settings: SettingsArgs,
@@ -76,7 +83,20 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
     let settings = Settings::load(&args.settings).map_err(failed)?;
     let etcd = settings.etcd.as_ref();
     let mut options = Options::default();
-    options.idle = Some(args.idle_seconds);
+    options.idle = args.idle_seconds.or(options.idle);
+    if place.is_of_system() {
+        if etcd.is_some() {
+            return Err(failed(
+                "the machine's broker keeps its locks itself; start it with a --config FILE that names no etcd, and \
+                 without NAVLOCK_ETCD",
+            ));
+        }
+        options.idle = args.idle_seconds;
+        options.group = Some(user::group(&args.group).ok_or_else(|| {
+            let group = &args.group;
+            failed(format_args!("there is no group {group}; make it (groupadd --system {group}), or name another by --group"))
+        })?);
+    }
     options.delegate = settings.delegate;
     options.state = settings::state_directory();
     let is_on_demand = starter.is_some();
@@ -159,8 +179,10 @@ mod tests {
     impl Examples for DaemonRunArgs {
         const LINES: &'static [&'static str] = &["daemon run {}"];
 
-        const FLAGS: &'static [Flag<Self>] =
-            &[(&["--idle-seconds 1.5"], |run| run.idle_seconds == Duration::from_millis(1500))];
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--idle-seconds 1.5"], |run| run.idle_seconds == Some(Duration::from_millis(1500))),
+            (&["--group locks"], |run| run.group == "locks"),
+        ];
     }
 
     #[test]

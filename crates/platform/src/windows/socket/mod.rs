@@ -14,7 +14,7 @@ mod stream;
 mod tests;
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{self, ErrorKind, Read, Write},
     path::Path,
 };
@@ -62,6 +62,24 @@ pub fn bind_private(path: &Path) -> io::Result<Listener> {
 /// `BrokenPipe` if the other end has gone.
 pub fn send(mut socket: &Stream, bytes: &[u8]) -> io::Result<usize> {
     socket.write(bytes)
+}
+
+/// Sends files with bytes: here that is not possible.
+///
+/// # Errors
+///
+/// Always.
+pub fn send_with_files(_: &AsyncStream, _: &[u8], _: [&File; 2]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Reads bytes with files: here that is not possible.
+///
+/// # Errors
+///
+/// Always.
+pub fn receive_with_files(_: &Stream, _: &mut [u8], _: &mut Vec<File>) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Reads what there is into memory of `into` that was not written to yet; 0 at the end.
