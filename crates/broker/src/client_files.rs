@@ -16,6 +16,8 @@
 //! - `KEY.broker` is locked by a daemon as long as the daemon lives. This `KEY` belongs to the
 //!   daemon. In this file, the daemon notes the leases that it has itself, under which the machine
 //!   owns names.
+//! - `KEY.held` is a note of the machine's broker, which several users share: what the client holds by the word of
+//!   that broker (`held_notes.rs`). Nobody else can read it. All files in such a place are the broker's (`served.rs`).
 //! - `removed` is the note of a daemon that this directory was removed. The next daemon then looks in
 //!   `/proc` for files of inherited locks that are gone and still locked.
 //!
@@ -38,8 +40,12 @@ use std::{
     time::Duration,
 };
 
-use navlock_platform::{descriptor::Counted, file::create_private_directory, file_lock, process};
-use navlock_wire::ClientKey;
+use navlock_platform::{
+    descriptor::Counted,
+    file::{create_private_directory, has_name},
+    file_lock, process,
+};
+use navlock_wire::{ClientKey, FileTask};
 
 pub(crate) use self::{
     inherited::{Inherited, InheritedFile, Reserved},
@@ -58,6 +64,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(crate) struct ClientFiles {
     directory: PathBuf,
+    /// The place, if only its broker can write there, and this is one of its clients.
+    served: Option<Place>,
 }
 
 /// A client's own file. To drop this removes the file.
@@ -65,6 +73,8 @@ pub(crate) struct ClientFiles {
 pub(crate) struct Registration {
     path: PathBuf,
     locked: File,
+    /// Whether the broker has made the file, which only the broker can see at its path.
+    is_served: bool,
 }
 
 /// The files that were found of clients of an earlier daemon.
@@ -82,6 +92,8 @@ pub(crate) struct Found {
     pub(crate) dead: Vec<Dead>,
     /// Daemons that have noted leases of their own.
     pub(crate) brokers: Vec<ClientKey>,
+    /// The clients of which there are notes of what they hold.
+    pub(crate) noted: Vec<ClientKey>,
 }
 
 /// A client that has ended and may have left leases.
@@ -104,18 +116,30 @@ enum LockState {
 }
 
 impl ClientFiles {
+    /// The files of a place, for its broker.
     pub(crate) fn of(place: &Place) -> Self {
-        Self { directory: place.clients() }
+        Self { directory: place.clients(), served: None }
+    }
+
+    /// The files of a place, for a client.
+    pub(crate) fn of_client(place: &Place) -> Self {
+        let served = place.is_of_system().then(|| place.clone());
+        Self { served, ..Self::of(place) }
     }
 
     /// Makes this client's own file, and locks it.
     pub(crate) fn register(&self, client: ClientKey) -> io::Result<Registration> {
-        self.make_directory()?;
         let path = self.path(client);
+        if let Some(place) = &self.served {
+            let made = Self::ask(place, client, FileTask::Own)?;
+            let [locked, _] = made.ok_or(ErrorKind::NotFound)?;
+            return Ok(Registration { path, locked, is_served: true });
+        }
+        self.make_directory()?;
         let locked = lock_at(&path)?;
         // Where there is no room for it, the file is as good for all else.
         let _ = whose::note(&locked);
-        Ok(Registration { path, locked })
+        Ok(Registration { path, locked, is_served: false })
     }
 
     /// A client's own file, to be mapped.
@@ -210,6 +234,7 @@ impl ClientFiles {
                 "" => _ = unlocked.insert(client),
                 LEASES => leased.push(client),
                 BROKER => found.brokers.push(client),
+                NOTES => found.noted.push(client),
                 LOCKS => match look_at(&self.directory.join(name)) {
                     LockState::Locked(file) => {
                         found.inherited_from.push(client);
@@ -227,6 +252,13 @@ impl ClientFiles {
         }
         self.find_removed(&mut found);
         let alive: HashSet<_> = found.living.iter().chain(&found.inherited_from).collect();
+        found.noted.retain(|client| {
+            let is_alive = alive.contains(client);
+            if !is_alive {
+                self.forget_notes(*client);
+            }
+            is_alive
+        });
         let dead = leased.into_iter().filter(|client| !alive.contains(client));
         found.dead =
             dead.map(|client| Dead { client, is_certain: unlocked.contains(&client) }).collect();
@@ -299,6 +331,10 @@ impl ClientFiles {
     fn inherited_path(&self, client: ClientKey) -> PathBuf {
         self.path(client).with_extension(LOCKS)
     }
+
+    fn notes_path(&self, client: ClientKey) -> PathBuf {
+        self.path(client).with_extension(NOTES)
+    }
 }
 
 /// The extension of files of inherited locks.
@@ -315,6 +351,9 @@ const TEMPORARY_LEASES: &str = "leases-new";
 
 /// The extension of a daemon's notes of its own leases.
 const BROKER: &str = "broker";
+
+/// The extension of the notes of what a client of the machine's broker holds.
+const NOTES: &str = "held";
 
 /// The name of the note that files were removed.
 const REMOVED: &str = "removed";
@@ -379,13 +418,18 @@ impl Registration {
 
     /// Whether the file is still at its path, where a daemon looks for it.
     pub(crate) fn stands(&self) -> bool {
+        if self.is_served {
+            return has_name(&self.locked);
+        }
         lock_file::is_at(&self.locked, &self.path)
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        remove(&self.path, &self.locked);
+        if !self.is_served {
+            remove(&self.path, &self.locked);
+        }
         // The file stays open as long as it is mapped, so it must be unlocked here.
         let _ = file_lock::unlock(&self.locked);
     }
@@ -393,6 +437,7 @@ impl Drop for Registration {
 
 mod inherited;
 mod leases;
+mod served;
 #[cfg(test)]
 mod tests;
 mod whose;

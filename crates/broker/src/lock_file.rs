@@ -36,7 +36,7 @@ const MOST_REMOVALS: usize = 10_000;
 ///
 /// If the file cannot be made or is not ours, or if somebody removes it again and again.
 pub(crate) fn lock(path: &Path, timeout: Duration) -> io::Result<Option<fs::File>> {
-    lock_opened(path, timeout, || open(path))
+    lock_opened(path, timeout, || open_or_make(path))
 }
 
 /// Locks the file that `open` opens at `path`.
@@ -69,7 +69,12 @@ fn lock_opened(
     Err(io::Error::other(why))
 }
 
-fn open(path: &Path) -> io::Result<fs::File> {
+/// Opens a file for reading and writing. It is made if it is not there.
+///
+/// # Errors
+///
+/// If there is something at the path that is no file, or is not ours.
+pub(crate) fn open_or_make(path: &Path) -> io::Result<fs::File> {
     open_ours(path, careful().read(true).write(true).create(true))
 }
 
@@ -269,7 +274,7 @@ mod tests {
         let lock_removed = |most| {
             removals.set(0);
             lock_opened(&path, Duration::ZERO, || {
-                let file = open(&path)?;
+                let file = open_or_make(&path)?;
                 if removals.get() < most {
                     removals.set(removals.get() + 1);
                     fs::remove_file(&path)?;

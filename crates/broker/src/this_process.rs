@@ -13,7 +13,7 @@ use navlock_core::{
 };
 use navlock_platform::{
     process,
-    user::{self, ours},
+    user::{self, UserId, ours},
 };
 
 /// How many characters of a command others are shown.
@@ -91,5 +91,10 @@ fn program() -> PathBuf {
 
 /// The user's name, or else the user's number. It is not taken from the environment, which any process can set.
 fn user() -> String {
-    user::name().unwrap_or_else(|| format!("uid {}", ours()))
+    user::name().unwrap_or_else(|| user_words(ours()))
+}
+
+/// A user without a name, for people.
+pub(crate) fn user_words(user: UserId) -> String {
+    format!("uid {user}")
 }

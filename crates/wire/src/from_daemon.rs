@@ -188,6 +188,11 @@ pub enum FromDaemon {
         /// The number, or the reason.
         outcome: Result<u64, NotStolen>,
     },
+    /// What was to be done with a file is done, or why it is not, for people.
+    File {
+        /// The outcome.
+        outcome: Result<(), String>,
+    },
     /// The daemon waits for the clients of the daemon before it. The picture follows once they have come
     /// back, or were given up. Sent before [`LookBegins`](Self::LookBegins).
     Recovering,

@@ -63,6 +63,6 @@ pub use crate::{
     looking::LookEvent,
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,
-    to_daemon::{Sent, ToDaemon},
+    to_daemon::{FileTask, Sent, ToDaemon},
     version::{VERSION, negotiate},
 };

@@ -23,6 +23,22 @@ pub struct Sent<Message = ToDaemon> {
     pub message: Message,
 }
 
+/// What a client of the machine's broker wants of its files, which only the broker can write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileTask {
+    /// Make the client's own file.
+    Own,
+    /// Make the file of the locks that others will inherit from the client. Nobody holds locks by it yet.
+    Reserve,
+    /// Write that these locks are inherited: the messages that claim them.
+    Inherit {
+        /// The messages, encoded.
+        claims: Vec<u8>,
+    },
+    /// Write that nothing is inherited any more.
+    Revoke,
+}
+
 /// One message from a client to the daemon.
 ///
 /// The client numbers its agents and requests, so that it need not wait for an answer before it
@@ -224,6 +240,15 @@ pub enum ToDaemon {
         request: RequestId,
         /// How long.
         patience: Patience,
+    },
+    /// Asks for one of the client's files. With the [answer](crate::FromDaemon::File) come two descriptors of a file
+    /// that was made: one by which the file is locked, and another one. Sent before
+    /// [`Introduce`](Self::Introduce), on a connection of its own.
+    File {
+        /// The client's key.
+        client: ClientKey,
+        /// What is to be done.
+        task: FileTask,
     },
     /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
     /// the request without it.

@@ -1,6 +1,6 @@
 //! How a connection begins.
 
-use std::time::Duration;
+use std::{fs::File, time::Duration};
 
 use navlock_platform::{peer, socket::Stream};
 use navlock_wire::{FromDaemon, ToDaemon, VERSION};
@@ -90,4 +90,18 @@ pub(super) fn shake_hands(
         FromDaemon::Welcome { version: VERSION, reach } => Ok((stream, reach)),
         _ => Err(Reason::NotNavlock(None)),
     }
+}
+
+/// Asks the machine's broker for a file, on a connection of its own. Returns the answer, and the files that came with
+/// it. Blocks.
+pub(crate) fn ask_for_file(
+    place: &Place,
+    question: &ToDaemon,
+) -> Result<(FromDaemon, Vec<File>), Reason> {
+    let deadline = Deadline::after(ANSWER);
+    let socket = connect_to_running(place, deadline)?;
+    check_peer(place, &socket)?;
+    let (mut stream, _) = shake_hands(socket, deadline)?;
+    stream.say(question)?;
+    stream.receive_with_files()
 }

@@ -1,12 +1,13 @@
 //! A connection on which one thread says something, and waits for what it is answered.
 
 use std::{
+    fs::File,
     io::{self, ErrorKind, Read},
     time::Duration,
 };
 
 use bytes::BytesMut;
-use navlock_platform::socket::Stream;
+use navlock_platform::socket::{Stream, receive_with_files};
 use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon};
 use tokio_util::codec::{Decoder, Encoder};
 
@@ -58,6 +59,19 @@ impl MessageStream {
         }
     }
 
+    /// The next message, with the files that come with it. Blocks.
+    pub(super) fn receive_with_files(&mut self) -> Result<(FromDaemon, Vec<File>), Reason> {
+        let mut files = Vec::new();
+        loop {
+            if let Some(message) = self.next_heard()? {
+                return Ok((message, files));
+            }
+            let mut bytes = [0; READ_SIZE];
+            let read = receive_with_files(&self.socket, &mut bytes, &mut files);
+            self.take_in(read, &bytes)?;
+        }
+    }
+
     /// The next of the messages that were read.
     pub(super) fn next_heard(&mut self) -> Result<Option<FromDaemon>, Reason> {
         match ClientCodec::default().decode(&mut self.heard) {
@@ -70,7 +84,12 @@ impl MessageStream {
     /// Reads what there is. Blocks if the socket does.
     pub(super) fn read(&mut self) -> Result<(), Reason> {
         let mut bytes = [0; READ_SIZE];
-        match self.socket.read(&mut bytes) {
+        let read = self.socket.read(&mut bytes);
+        self.take_in(read, &bytes)
+    }
+
+    fn take_in(&mut self, read: io::Result<usize>, bytes: &[u8]) -> Result<(), Reason> {
+        match read {
             Ok(0) => return Err(Reason::Vanished),
             Ok(length) => self.heard.extend_from_slice(&bytes[..length]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -50,10 +50,11 @@ use navlock_core::{
     host::{Backend, Looking, Reach},
     look::LookOptions,
 };
-use navlock_platform::wait::Source;
+use navlock_platform::{user, wait::Source};
 use navlock_wire::{Status, ToDaemon};
 use tokio::sync::oneshot;
 
+pub(crate) use self::handshake::ask_for_file;
 use self::{
     backend::BrokerBackend,
     connection::{Connection, Shared, start_thread},
@@ -355,8 +356,12 @@ fn open(
 /// A connection before it is made.
 fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Maintainer), Reason> {
     let wake_pipe = || WakePipe::new().map_err(|error| Reason::Io("connecting", error.into()));
-    let files = ClientFiles::of(&place);
-    let key = ClientId::random().to_bytes();
+    let files = ClientFiles::of_client(&place);
+    let mut key = ClientId::random().to_bytes();
+    if place.is_of_system() {
+        // Nobody can speak for a client of another user.
+        key[..4].copy_from_slice(&user::number(user::ours()).to_be_bytes());
+    }
     let (waking_end, wake_end) = wake_pipe()?.split();
     let path = place.socket().to_owned();
     let (only_questions, delegate) = (options.only_questions, options.may_delegate());

@@ -11,10 +11,13 @@ use navlock_platform::{
     file::{replace, write_all_at},
     file_lock,
 };
-use navlock_wire::ClientKey;
+use navlock_wire::{ClientKey, FileTask};
 
 use super::{ClientFiles, LockState, PAUSE, is_locked, lock_at, look_at, remove, remove_if_there};
-use crate::lock_file::{self, Identity};
+use crate::{
+    Place,
+    lock_file::{self, Identity},
+};
 
 /// A file with room for the locks that others will inherit from a client. Nobody holds locks by it yet. To
 /// drop this gives the room back.
@@ -24,6 +27,8 @@ pub(crate) struct Reserved {
     client: ClientKey,
     /// The file; `None` when it was handed over.
     file: Option<File>,
+    /// The same file, not locked by this descriptor, if the broker has made it.
+    served: Option<File>,
 }
 
 /// A file of inherited locks, open for writing. This does not keep the file locked, because the lock says
@@ -33,6 +38,8 @@ pub(crate) struct Reserved {
 pub(crate) struct InheritedFile {
     file: File,
     path: PathBuf,
+    /// Whose file it is, if only the broker of this place can write it.
+    served: Option<(Place, ClientKey)>,
 }
 
 /// A file of inherited locks.
@@ -50,11 +57,17 @@ impl ClientFiles {
     ///
     /// If there is not enough room.
     pub(crate) fn reserve(&self, client: ClientKey, room: usize) -> io::Result<Reserved> {
+        if let Some(place) = &self.served {
+            let made = Self::ask(place, client, FileTask::Reserve)?;
+            let [locked, other] = made.ok_or(ErrorKind::NotFound)?;
+            let (file, served) = (Some(locked), Some(other));
+            return Ok(Reserved { files: self.clone(), client, file, served });
+        }
         self.make_directory()?;
         // The file gets its name last, so any process that finds the file finds it locked and
         // complete.
         let file = lock_at(&self.temporary_path(client))?;
-        let reserved = Reserved { files: self.clone(), client, file: Some(file) };
+        let reserved = Reserved { files: self.clone(), client, file: Some(file), served: None };
         // The file is filled with zeros, because to make a file long does not allocate room on the
         // disk.
         io::copy(&mut io::repeat(0).take(room as u64), &mut reserved.file()?)?;
@@ -66,7 +79,7 @@ impl ClientFiles {
         let path = self.inherited_path(client);
         let opened = lock_file::open_to_write(&path).ok()?;
         let is_it = lock_file::identity_of(&opened) == Some(file);
-        is_it.then_some(InheritedFile { file: opened, path })
+        is_it.then_some(InheritedFile { file: opened, path, served: None })
     }
 
     /// The file of a client's inherited locks, for [`inherited_by`](Self::inherited_by).
@@ -137,6 +150,14 @@ impl Reserved {
     /// Writes the claims of the locks that others inherit from the client from now on. The file is locked as
     /// long as a copy of the descriptor is open.
     pub(crate) fn hand_over(mut self, claims: &[u8]) -> io::Result<(File, InheritedFile)> {
+        if let (Some(place), Some(other)) = (&self.files.served, self.served.take()) {
+            let (path, client) = (self.files.inherited_path(self.client), self.client);
+            let served = Some((place.clone(), client));
+            let written = InheritedFile { file: other, path, served };
+            written.try_rewrite(claims)?;
+            let file = self.file.take().ok_or(ErrorKind::NotFound)?;
+            return Ok((file, written));
+        }
         loop {
             match self.name(claims) {
                 // Somebody has removed the file before it was handed over.
@@ -162,7 +183,7 @@ impl Reserved {
         }
         rewrite(&opened, claims)?;
         replace(&temporary, &path)?;
-        Ok(InheritedFile { file: opened, path })
+        Ok(InheritedFile { file: opened, path, served: None })
     }
 
     pub(crate) fn file(&self) -> io::Result<&File> {
@@ -174,7 +195,17 @@ impl InheritedFile {
     /// Writes the claims anew.
     pub(crate) fn rewrite(&self, claims: &[u8]) {
         // If there is no room for more, the file stays as it was.
-        let _ = rewrite(&self.file, claims);
+        let _ = self.try_rewrite(claims);
+    }
+
+    fn try_rewrite(&self, claims: &[u8]) -> io::Result<()> {
+        match &self.served {
+            Some((place, client)) => {
+                let task = FileTask::Inherit { claims: claims.to_vec() };
+                ClientFiles::ask(place, *client, task).map(drop)
+            }
+            None => rewrite(&self.file, claims),
+        }
     }
 
     /// Whether a process has inherited the file. If that cannot be found out, one may have.
@@ -188,6 +219,11 @@ impl InheritedFile {
 
     /// Writes that nothing is inherited any more.
     pub(crate) fn revoke(&self) {
+        if let Some((place, client)) = &self.served {
+            // Without a broker, the processes that have inherited the file hold the locks until they end.
+            let _ = ClientFiles::ask(place, *client, FileTask::Revoke);
+            return;
+        }
         // A daemon may have the file open. An empty file tells the daemon that the locks are lost,
         // and that the file was not only removed.
         let _ = self.file.set_len(0);
@@ -197,7 +233,7 @@ impl InheritedFile {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if let Some(file) = &self.file {
+        if let Some(file) = self.file.as_ref().filter(|_| self.files.served.is_none()) {
             remove(&self.files.temporary_path(self.client), file);
         }
     }

@@ -16,8 +16,13 @@ const AT: u64 = 40;
 
 /// Writes into a file that is new which process this is.
 pub(super) fn note(file: &File) -> io::Result<()> {
+    note_of(file, Some(std::process::id()))
+}
+
+/// Writes into a file that is new that it is of the process with this number, if that is known.
+pub(super) fn note_of(file: &File, number: Option<u32>) -> io::Result<()> {
     let Some(namespace) = process::namespace() else { return Ok(()) };
-    let number = u64::from(std::process::id());
+    let number = u64::from(number.unwrap_or(0));
     write_all_at(file, &[namespace.to_ne_bytes(), number.to_ne_bytes()].concat(), AT)
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::{ClientId, Lost, Mode, ResourceName, look::LockId};
+use navlock_core::{ClientId, Error, Lost, Mode, ResourceName, look::LockId};
 use navlock_engine::{Patience, RequestId};
 use navlock_wire::{DaemonCodec, MAX_INSIDE, Moment, Sent, ToDaemon};
 use tokio_util::codec::Decoder;
@@ -90,14 +90,26 @@ impl Claims {
                 client.check_agent(agent)?;
                 if self.has_room(client.limits(), &name)? {
                     let since = self.on_our_clock(since);
-                    self.locks.push(ClaimedLock { agent, request, name, mode, token, since });
+                    let lock = ClaimedLock { agent, request, name, mode, token, since };
+                    if client.was_granted(&lock) {
+                        self.locks.push(lock);
+                    } else {
+                        client.settle(request, Outcome::Lost(Lost::Disconnected, None));
+                    }
                 } else {
                     client.settle(request, Outcome::Lost(Lost::Disconnected, None));
                 }
             }
             ToDaemon::ClaimRequest { agent, request, name, kind, since } => {
                 client.check_agent(agent)?;
-                if self.has_room(client.limits(), &name)? {
+                if !client.has_room_for_user() {
+                    client.settle(request, client.no_room());
+                } else if kind.steals() && client.user().is_some() {
+                    // Whose locks it would rob is not known before all claims are settled.
+                    let why =
+                        "the broker was killed before the theft; look, and steal again".to_owned();
+                    client.settle(request, Outcome::Failed(Error::refused(why)));
+                } else if self.has_room(client.limits(), &name)? {
                     let since = self.on_our_clock(since);
                     self.requests.push(ClaimedRequest { agent, request, name, kind, since });
                 } else {
@@ -124,6 +136,11 @@ impl Claims {
             }
         }
         Ok(has_room)
+    }
+
+    /// How much is claimed, and how many bytes the names of that have.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.locks.len() + self.requests.len(), self.name_bytes)
     }
 
     /// The requests from which the claimed locks came.

@@ -7,6 +7,7 @@ mod events;
 mod inheritance;
 mod map_slots;
 mod messages;
+mod notes;
 mod open_agent;
 
 use std::{
@@ -37,6 +38,8 @@ use super::{
     cycles::{Cycles, InCycle, Nested},
     delegations::Delegations,
     directory::Directory,
+    guests::User,
+    held_notes::HeldNotes,
     lookers::Lookers,
     map::ClientMap,
     options::Limits,
@@ -80,6 +83,9 @@ pub(super) struct ClientRecord {
     process: Option<Process>,
     /// The client's key and its files. `None` if the client has not told a key.
     files: Option<(ClientKey, ClientFiles)>,
+    /// Whose client it is, where several users share the daemon, and the notes of what it holds.
+    user: Option<Arc<User>>,
+    notes: Option<HeldNotes>,
     /// The file by which the client's command will inherit the client's locks. It is kept open, because
     /// its name may be removed while the command works.
     inherited_file: Option<Counted<File>>,
@@ -118,6 +124,8 @@ impl ClientRecord {
             refused: HashSet::new(),
             process: None,
             files: None,
+            user: None,
+            notes: None,
             inherited_file: None,
         }
     }
@@ -199,7 +207,8 @@ impl ClientRecord {
         if self.requests.contains(id) {
             return Err(ProtocolError("it used the number of a request twice"));
         }
-        if self.requests.len() >= self.limits.requests || !self.has_room_for_names() {
+        let has_room = self.requests.len() < self.limits.requests && self.has_room_for_names();
+        if !has_room || !self.has_room_for_user() {
             self.requests.forget_why(id);
             return Ok(Some(self.no_room()));
         }
@@ -229,8 +238,10 @@ impl ClientRecord {
         if self.delegations.is_some() {
             outcome = self.place(id, kind, slot, can_own, outcome);
         }
-        if outcome.is_none() {
-            self.lookers.note_wait();
+        match outcome {
+            None => self.lookers.note_wait(),
+            Some(Outcome::Granted(token, _)) => self.note_held(id, token),
+            Some(_) => {}
         }
         if let Some((of, name)) = known {
             match outcome {
@@ -260,6 +271,7 @@ impl ClientRecord {
 
     /// Aborts the request, or releases the lock, if it is still here.
     pub(super) fn finish(&mut self, id: RequestId) {
+        self.note_ended(id);
         self.requests.finish(id);
     }
 
@@ -357,9 +369,14 @@ impl ClientRecord {
     /// once.
     pub(super) fn poll_outcome(&mut self, context: &Context<'_>) -> Poll<(RequestId, Outcome)> {
         let outcome = self.requests.poll_outcome(context);
-        if let Poll::Ready((_, Outcome::Granted(..))) = outcome {
-            // Those who wait may be inside this lock.
-            self.lookers.note_wait();
+        match outcome {
+            Poll::Ready((request, Outcome::Granted(token, _))) => {
+                // Those who wait may be inside this lock.
+                self.lookers.note_wait();
+                self.note_held(request, token);
+            }
+            Poll::Ready((request, Outcome::Lost(..))) => self.note_ended(request),
+            _ => {}
         }
         match outcome {
             Poll::Ready((request, Outcome::Granted(token, false))) if self.map.is_some() => {

@@ -8,6 +8,8 @@ use navlock_platform::clock::ahead;
 use navlock_wire::{ClientKey, FromDaemon};
 
 use super::{
+    guests::{Guest, User},
+    held_notes::HeldNotes,
     leases::Leases,
     map::ClientMap,
     process::Process,
@@ -24,6 +26,8 @@ pub(super) struct ConnectedClient {
     pub(super) client: SharedClient,
     /// How far its clock is ahead of ours, in nanoseconds, if that is known.
     pub(super) ahead: Option<i64>,
+    /// Whose client it is, where several users share the daemon.
+    guest: Option<Guest>,
     is_given_up: bool,
 }
 
@@ -47,11 +51,38 @@ impl Daemon {
         if let Some(key) = key.filter(|_| returning) {
             self.recovery().begin(key, number);
         }
-        ConnectedClient { daemon: Arc::clone(self), number, key, client, ahead, is_given_up: false }
+        let (daemon, guest, is_given_up) = (Arc::clone(self), None, false);
+        ConnectedClient { daemon, number, key, client, ahead, guest, is_given_up }
     }
 }
 
 impl ConnectedClient {
+    /// Notes whose client it is.
+    pub(super) fn admit(&mut self, guest: Guest) {
+        let notes = || self.daemon.files()?.open_notes(self.key?).and_then(HeldNotes::of).ok();
+        let mut client = lock(&self.client);
+        let notes = if client.has_notes() { None } else { notes() };
+        client.belongs_to(Arc::clone(guest.user()), notes);
+        drop(client);
+        if let Some(key) = self.key {
+            guest.user().has_come(key);
+        }
+        self.guest = Some(guest);
+    }
+
+    /// Whose client it is, where several users share the daemon.
+    pub(super) fn user(&self) -> Option<&Arc<User>> {
+        self.guest.as_ref().map(Guest::user)
+    }
+
+    /// Counts what the client has for its user, with what it claims.
+    pub(super) fn count(&mut self, (claims, name_bytes): (usize, usize)) {
+        if let Some(guest) = &mut self.guest {
+            let (things, bytes) = lock(&self.client).size();
+            guest.has_now(things + claims, bytes + name_bytes);
+        }
+    }
+
     /// Maps the client's own file, into which the client has written its number. Returns the answer, if
     /// the map can be used.
     pub(super) fn map(&self, clients_nonce: u64) -> Option<FromDaemon> {

@@ -43,6 +43,7 @@ use tokio::{
 use super::{
     cycles::{Cycles, InCycle, Names, Nested},
     elsewhere::Elsewhere,
+    guests::veil_change,
     shared_client::lock,
     state::Daemon,
 };
@@ -196,6 +197,10 @@ impl Daemon {
         }
         // The events of the clients are in no order. They are put into the order of the queues
         // here.
+        if self.guests().is_some() {
+            // All members of a cycle are told of it, whosever they are.
+            events.iter_mut().for_each(|event| veil_change(&mut event.change));
+        }
         let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
         let mut nothing = Elsewhere::default();
         events = elsewhere.as_mut().unwrap_or(&mut nothing).add_some_to(events, &ours, is_nested);

@@ -7,16 +7,21 @@ use std::{
 
 use foldhash::quality::RandomState;
 use navlock_core::ClientId;
+use navlock_wire::ClientKey;
 
 /// All agents of all clients.
 ///
 /// Locking order: a client first, then the directory. A thread that has the directory locked may
 /// lock no client.
-pub(super) struct Directory<C>(Mutex<HashMap<ClientId, Weak<Mutex<C>>, RandomState>>);
+pub(super) struct Directory<C> {
+    agents: Mutex<HashMap<ClientId, Weak<Mutex<C>>, RandomState>>,
+    /// Agents of an earlier daemon, which are kept for these clients.
+    reserved: Mutex<HashMap<ClientId, ClientKey, RandomState>>,
+}
 
 impl<C> Default for Directory<C> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self { agents: Mutex::default(), reserved: Mutex::default() }
     }
 }
 
@@ -24,6 +29,27 @@ impl<C> Directory<C> {
     /// Enters an agent of this client.
     pub(super) fn enter(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         self.agents().insert(agent, Weak::clone(client));
+    }
+
+    /// Keeps these agents for this client.
+    pub(super) fn reserve(&self, agents: impl Iterator<Item = ClientId>, client: ClientKey) {
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.extend(agents.map(|agent| (agent, client)));
+    }
+
+    /// Whether this client may have an agent of this id: no other client has one, and none is kept for another.
+    pub(super) fn is_free_for(
+        &self,
+        agent: ClientId,
+        client: &Weak<Mutex<C>>,
+        key: Option<ClientKey>,
+    ) -> bool {
+        let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_reserved = reserved.get(&agent).is_some_and(|owner| Some(*owner) != key);
+        drop(reserved);
+        let agents = self.agents();
+        let other = agents.get(&agent).filter(|known| !known.ptr_eq(client));
+        !is_reserved && other.and_then(Weak::upgrade).is_none()
     }
 
     /// Removes an agent of this client. The entry stays if it has since been made anew for another
@@ -54,6 +80,6 @@ impl<C> Directory<C> {
     fn agents(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<Mutex<C>>, RandomState>> {
         // A poisoned mutex may be used: nothing panics while it is locked, so the table is never
         // half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

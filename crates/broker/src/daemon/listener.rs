@@ -23,6 +23,7 @@ use tokio::{
 };
 
 use super::{
+    guests::Guest,
     listening::Listening,
     new_connection::{Introduced, NewConnection},
     options::Options,
@@ -139,20 +140,30 @@ pub(super) async fn serve_in(
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
             stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
-                if !is_same_user(&stream) {
+                let handshake_timeout = options.limits.handshake;
+                let new = |stream| NewConnection::new(stream, None, Arc::clone(daemon));
+                let guest = match daemon.guests().map(|guests| guests.admit(&stream, most)) {
+                    Some(Ok(guest)) => Some(guest),
+                    Some(Err(why)) => {
+                        // One user takes no more than half of what there is for being told.
+                        if turned_away.len() < MOST_TURNED_AWAY / 2 {
+                            turned_away.spawn_local(turn_away(new(stream).turned_away(why), handshake_timeout));
+                        }
+                        continue;
+                    }
                     // A stranger's connection is closed without an answer.
-                    drop(stream);
-                    continue;
-                }
-                let (turns, handshake_timeout) = (Arc::clone(turns), options.limits.handshake);
+                    None if !is_same_user(&stream) => continue,
+                    None => None,
+                };
+                let turns = Arc::clone(turns);
                 let taken = connections.len() + turns.len() + 2 * daemon.orphans();
                 if taken + descriptor::counted() < most {
-                    connections.spawn_local(connection(stream, turns, handshake_timeout));
+                    connections.spawn_local(connection(stream, guest, turns, handshake_timeout));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.turned_away();
-                    let daemon = Arc::clone(daemon);
-                    turned_away.spawn_local(turn_away(stream, daemon, handshake_timeout, most));
+                    let new = new(stream).of(guest).turned_away(too_many(most));
+                    turned_away.spawn_local(turn_away(new, handshake_timeout));
                 }
             }
             Some(_) = turned_away.join_next() => {}
@@ -240,47 +251,53 @@ fn most_clients() -> usize {
     most.saturating_sub(open + RESERVE.min(most / 4))
 }
 
-/// Tells a client that there are too many clients. Such a connection can still look at the locks.
-async fn turn_away(
-    stream: AsyncStream,
-    daemon: Arc<Daemon>,
-    handshake_timeout: Duration,
-    most: usize,
-) {
+/// Why a client is turned away if there are so many clients.
+fn too_many(most: usize) -> String {
     let limit = descriptor::limit().unwrap_or_default();
-    let why = format!(
+    format!(
         "it has {most} clients, as many as its limit of {limit} open files allows; raise that \
          (ulimit -Hn, or LimitNOFILE= of its service), then 'navlock daemon stop'"
-    );
-    let new_connection = NewConnection::new(stream, None, daemon).turned_away(why);
+    )
+}
+
+/// Tells a client why it is turned away. Such a connection can still look at the locks.
+async fn turn_away(new_connection: NewConnection, handshake_timeout: Duration) {
     let introduced = timeout(handshake_timeout, new_connection.introduce()).await;
     if let Ok(Ok(Introduced::Looker(looking))) = introduced {
         let _ = timeout(handshake_timeout, looking.serve()).await;
     }
 }
 
-async fn connection(stream: AsyncStream, turns: Arc<Turns>, handshake_timeout: Duration) {
+async fn connection(
+    stream: AsyncStream,
+    guest: Option<Guest>,
+    turns: Arc<Turns>,
+    handshake_timeout: Duration,
+) {
     let process = Process::peer(&stream);
     let pid = process.as_ref().map(Process::number);
-    let end =
-        match introduce(stream, process.clone(), Arc::clone(turns.daemon()), handshake_timeout)
-            .await
-        {
-            Ok(Introduced::Client(admission, claims)) => {
-                let ended = end_of(process.clone());
-                match admission.settle(claims, ended).await {
-                    Ok((session, stream, heard)) => {
-                        let joined = turns.join(session, process, stream, heard);
-                        joined.err().map(|error| End::Stream(error.into()))
-                    }
-                    Err(end) => unless_gone(end),
+    let end = match introduce(
+        NewConnection::new(stream, process.clone(), Arc::clone(turns.daemon())).of(guest),
+        process.clone(),
+        handshake_timeout,
+    )
+    .await
+    {
+        Ok(Introduced::Client(admission, claims)) => {
+            let ended = end_of(process.clone());
+            match admission.settle(claims, ended).await {
+                Ok((session, stream, heard)) => {
+                    let joined = turns.join(session, process, stream, heard);
+                    joined.err().map(|error| End::Stream(error.into()))
                 }
+                Err(end) => unless_gone(end),
             }
-            Ok(Introduced::Looker(looking)) => {
-                Some(looking.serve().await).filter(|end| !end.is_usual())
-            }
-            Err(end) => unless_gone(end),
-        };
+        }
+        Ok(Introduced::Looker(looking)) => {
+            Some(looking.serve().await).filter(|end| !end.is_usual())
+        }
+        Err(end) => unless_gone(end),
+    };
     if let Some(end) = end {
         turns.daemon().ends().note(pid, &end);
     }
@@ -288,12 +305,10 @@ async fn connection(stream: AsyncStream, turns: Arc<Turns>, handshake_timeout: D
 
 /// Reads who has connected, and what a client claims.
 async fn introduce(
-    stream: AsyncStream,
+    new_connection: NewConnection,
     process: Option<Process>,
-    daemon: Arc<Daemon>,
     handshake_timeout: Duration,
 ) -> Result<Introduced, End> {
-    let new_connection = NewConnection::new(stream, process.clone(), daemon);
     let introduced = tokio::select! {
         biased;
         introduced = timeout(handshake_timeout, new_connection.introduce()) => introduced,

@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use super::{
+    guests::{Guest, View},
     lookers::CHECK_INTERVAL,
     picture::SLICE,
     session::Stream,
@@ -41,6 +42,8 @@ pub(super) struct Looking {
     pub(super) stream: Stream,
     pub(super) daemon: Arc<Daemon>,
     pub(super) options: LookOptions,
+    /// Whose connection it is, where several users share the daemon.
+    pub(super) guest: Option<Guest>,
 }
 
 impl Looking {
@@ -58,6 +61,12 @@ impl Looking {
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
+        if self.guest.as_mut().is_some_and(|guest| !guest.may_look()) {
+            let reason = "this user looks at it as often already as one user may".to_owned();
+            self.say(&FromDaemon::Refused { reason }).await?;
+            return Err(End::Refused);
+        }
+        let view = self.guest.as_ref().and_then(|guest| View::of(guest.user()));
         let looker = Arc::new(self.daemon.lookers().add(self.options.clone()));
         let mut elsewhere = Arc::new(self.daemon.look_elsewhere(&self.options).await);
         let stream = Teller::stream(self.stream.get_ref()).map_err(failed)?;
@@ -65,7 +74,8 @@ impl Looking {
         let (says, mut said) = mpsc::channel(1);
         let mut telling = JoinSet::new();
         let (teller, follow) = (Arc::clone(&looker), !self.options.once);
-        let tell = async move { Teller::new(teller, stream)?.tell(shown, says, follow).await };
+        let tell =
+            async move { Teller::new(teller, stream, view)?.tell(shown, says, follow).await };
         telling.spawn_on(tell, &self.daemon.lookers().runtime());
         let (mut check, mut ask) = (Instant::now() + CHECK_INTERVAL, Instant::now() + ASK);
         // When the next picture has to be made, whether the last picture was sent, and whether the locks of

@@ -17,6 +17,9 @@ mod deadlocks;
 mod delegations;
 mod directory;
 mod elsewhere;
+mod guest_files;
+mod guests;
+mod held_notes;
 mod inbox;
 mod inspection;
 mod leases;
@@ -134,8 +137,9 @@ pub fn run(
     let detail = complaint.clone().map(|why| ("fencing tokens".to_owned(), why));
     options.details.extend(detail);
     let options = &options;
-    let delegations = Delegations::new(tokens.epoch());
-    let daemon = Daemon::new(user_agent, options, Some(files), &found, Some(delegations));
+    // What is another user's memory is not mapped.
+    let delegations = options.group.is_none().then(|| Delegations::new(tokens.epoch()));
+    let daemon = Daemon::new(user_agent, options, Some(files), &found, delegations);
     let daemon = Arc::new(daemon);
     let turns = Arc::new(Turns::new(Arc::clone(&daemon)).map_err(failed)?);
     let tasks = LocalSet::new();

@@ -1,15 +1,19 @@
 //! How a session begins: both sides agree on a version, and the client introduces itself.
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, io, sync::Arc};
 
+use bytes::BytesMut;
 use futures_util::{SinkExt, StreamExt};
 use navlock_core::look::LookOptions;
-use navlock_platform::socket::AsyncStream;
-use navlock_wire::{ClientKey, DaemonCodec, FromDaemon, Status, ToDaemon, VERSION, negotiate};
-use tokio_util::codec::Decoder;
+use navlock_platform::socket::{AsyncStream, send_with_files};
+use navlock_wire::{
+    ClientKey, CodecError, DaemonCodec, FileTask, FromDaemon, Status, ToDaemon, VERSION, negotiate,
+};
+use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     claims::Claims,
+    guests::Guest,
     looking::Looking,
     process::Process,
     session::{Admission, Session, Stream},
@@ -29,6 +33,8 @@ pub(super) struct NewConnection {
     /// Why the connection is turned away as a client, if it is.
     turned_away: Option<String>,
     process: Option<Process>,
+    /// Whose connection it is, where several users share the daemon.
+    guest: Option<Guest>,
 }
 
 /// What a connection introduces itself as.
@@ -46,7 +52,13 @@ pub(super) enum Introduced {
 impl NewConnection {
     pub(super) fn new(stream: AsyncStream, process: Option<Process>, daemon: Arc<Daemon>) -> Self {
         let stream = DaemonCodec::default().framed(stream);
-        Self { stream, daemon, turned_away: None, process }
+        Self { stream, daemon, turned_away: None, process, guest: None }
+    }
+
+    /// Sets whose connection it is, where several users share the daemon.
+    pub(super) fn of(mut self, guest: Option<Guest>) -> Self {
+        self.guest = guest;
+        self
     }
 
     /// Says why this connection cannot become a client. It may ask and look all the same.
@@ -62,17 +74,25 @@ impl NewConnection {
         let (client, returning) = match self.read_introduction().await? {
             Introduction::Client { key, returning } => (key, returning),
             Introduction::Looker(options) => {
-                let Self { stream, daemon, .. } = self;
-                return Ok(Introduced::Looker(Looking { stream, daemon, options }));
+                let Self { stream, daemon, guest, .. } = self;
+                return Ok(Introduced::Looker(Looking { stream, daemon, options, guest }));
             }
         };
         let process = self.process.take();
-        let connected = self.daemon.enter(Some(client), returning, process);
+        let guest = self.guest.take();
+        if guest.as_ref().is_some_and(|guest| !guest.user().has(client)) {
+            return Err(ProtocolError("it spoke for a client of another user").into());
+        }
+        let mut connected = self.daemon.enter(Some(client), returning, process);
+        if let Some(guest) = guest {
+            connected.admit(guest);
+        }
         let mut claims = Claims::default();
         if returning {
             claims = Claims::by_clock(connected.ahead);
             loop {
                 let message = self.next().await?;
+                connected.count(claims.size());
                 if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {
                     break;
                 }
@@ -103,11 +123,20 @@ impl NewConnection {
                     FromDaemon::Report { query, report: self.daemon.report().into_wire() }
                 }
                 ToDaemon::Log { query, filter } => {
-                    FromDaemon::Logs { query, outcome: self.daemon.set_log(&filter) }
+                    let outcome = match self.forbidden() {
+                        Some(why) => Err(why),
+                        None => self.daemon.set_log(&filter),
+                    };
+                    FromDaemon::Logs { query, outcome }
+                }
+                ToDaemon::File { client, task } => {
+                    self.give_file(client, &task).await?;
+                    continue;
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {
                     self.daemon.next_turn().passes().await;
-                    let steal = Steal { bucket, name, from, info };
+                    let user = self.guest.as_ref().map(|guest| Arc::clone(guest.user()));
+                    let steal = Steal { bucket, name, from, info, user };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     // The victims are told first.
                     self.daemon.next_turn().passes().await;
@@ -125,6 +154,10 @@ impl NewConnection {
                     return Ok(Introduction::Looker(options));
                 }
                 ToDaemon::Stop => {
+                    if let Some(reason) = self.forbidden() {
+                        self.say(&FromDaemon::Refused { reason }).await?;
+                        return Err(End::Refused);
+                    }
                     self.say(&FromDaemon::Stopping).await?;
                     self.daemon.stopped.notify_one();
                     // The connection stays open until the daemon ends, so that the other side
@@ -139,6 +172,36 @@ impl NewConnection {
             self.daemon.next_turn().passes().await;
         }
         Err(ProtocolError("it asked too many questions and did not introduce itself").into())
+    }
+
+    /// Why this connection may not end the daemon or change how it works, if it may not.
+    fn forbidden(&self) -> Option<String> {
+        let guest = self.guest.as_ref().filter(|guest| !guest.user().may_all())?;
+        let name = &guest.user().name;
+        Some(format!("{name} may not: only root and the user whose process the broker is may"))
+    }
+
+    /// Does something with a file of a client, and gives the file to the other end if one was made.
+    async fn give_file(&mut self, client: ClientKey, task: &FileTask) -> Result<(), End> {
+        let process = self.process.as_ref().map(Process::number);
+        let done = self.daemon.serve_file(self.guest.as_ref(), client, process, task);
+        let Ok(Some([locked, other])) = done else {
+            let outcome = done.map(drop);
+            return self.say(&FromDaemon::File { outcome }).await;
+        };
+        let mut answer = BytesMut::new();
+        DaemonCodec::default().encode(&FromDaemon::File { outcome: Ok(()) }, &mut answer)?;
+        let failed = |error: io::Error| End::from(CodecError::from(error));
+        loop {
+            let stream = self.stream.get_ref();
+            stream.writable().await.map_err(failed)?;
+            // There is room for this short answer as a whole, because nothing else waits to be sent.
+            match send_with_files(stream, &answer, [&locked, &other]) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 
     /// Sends a message, and waits until it is sent.

@@ -227,6 +227,9 @@ impl Daemon {
             // A picture that is being made may have the client as well.
             lock(&orphan.client).end();
             self.forget_leases(orphan.key);
+            if let Some(files) = self.files() {
+                files.forget_notes(orphan.key);
+            }
         }
         self.gone.notify_one();
     }

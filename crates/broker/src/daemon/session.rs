@@ -15,7 +15,7 @@ use std::{
 
 use bytes::BytesMut;
 use futures_util::{StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
-use navlock_core::{ResourceName, host::RequestKind};
+use navlock_core::{Error, ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::socket::AsyncStream;
 use navlock_wire::{Agent, DaemonCodec, FromDaemon, Slot, ToDaemon};
@@ -31,6 +31,7 @@ use super::{
     client_record::outcome_message,
     connected::ConnectedClient,
     cycles::InCycle,
+    guests::User,
     outcome::Outcome,
     session_ends::End,
     shared_client::{lock, settle_for},
@@ -94,6 +95,7 @@ impl Session {
         if self.is_mute {
             return Ok(());
         }
+        self.connected.count((0, 0));
         // Losses are told first, because a new term does not apply to locks that were lost before
         // it began.
         self.say_outcomes(context)?;
@@ -222,6 +224,11 @@ impl Session {
         }
     }
 
+    /// Whose client it is, where several users share the daemon.
+    pub(super) fn user(&self) -> Option<&Arc<User>> {
+        self.connected.user()
+    }
+
     /// Shares memory with the client, which has no shared memory yet, and sends what the client
     /// needs for that.
     fn map(&mut self, nonce: u64) -> Result<(), End> {
@@ -250,6 +257,13 @@ impl Session {
             let bucket = lock(client).bucket(agent).cloned();
             if let Some(bucket) = bucket {
                 self.daemon.end_left_orphans(&bucket, Some(&name));
+            }
+        }
+        if let Some(user) = self.connected.user().filter(|_| kind.steals()) {
+            let bucket = lock(client).bucket(agent).cloned();
+            let why = bucket.and_then(|bucket| self.daemon.forbids_theft(user, &bucket, &name));
+            if let Some(why) = why {
+                return self.say_outcome(request, Outcome::Failed(Error::refused(why)));
             }
         }
         let outcome = lock(client).request(agent, request, name, kind, slot)?;

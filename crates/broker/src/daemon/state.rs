@@ -18,6 +18,8 @@ use super::{
     client_record::ClientRecord,
     delegations::Delegations,
     directory::Directory,
+    guests::Guests,
+    held_notes::HeldNotes,
     leaving::Leaving,
     log::Log,
     lookers::Lookers,
@@ -49,6 +51,8 @@ pub(super) struct Daemon {
     delegations: Option<Arc<Delegations>>,
     /// Whether clients can own names.
     delegates: bool,
+    /// The users who share the daemon, if several do.
+    guests: Option<Guests>,
     clients: Mutex<Clients>,
     /// The lookers.
     lookers: Arc<Lookers>,
@@ -91,7 +95,13 @@ impl Daemon {
         delegations: Option<Arc<Delegations>>,
     ) -> Self {
         let is_leased = user_agent.is_leased();
+        let guests = options.group.map(|_| Guests::new(options.limits));
+        let directory = Arc::new(Directory::default());
+        if let Some(files) = files.as_ref().filter(|_| guests.is_some()) {
+            reserve_agents(files, found, &directory);
+        }
         Self {
+            guests,
             limits: options.limits,
             reach: options.reach.clone().or(is_leased.then(|| "other machines".to_owned())),
             user_agent,
@@ -106,7 +116,7 @@ impl Daemon {
             files,
             clients: Mutex::default(),
             lookers: Arc::default(),
-            directory: Arc::default(),
+            directory,
             gone: Notify::new(),
             stopped: Notify::new(),
             details: options.details.clone(),
@@ -139,6 +149,11 @@ impl Daemon {
 
     pub(super) fn maps(&self) -> &Maps {
         &self.maps
+    }
+
+    /// The users who share the daemon, if several do.
+    pub(super) fn guests(&self) -> Option<&Guests> {
+        self.guests.as_ref()
     }
 
     pub(super) fn recovery(&self) -> &Recovery {
@@ -234,6 +249,7 @@ impl Daemon {
             if leaves_file {
                 _ = files.give_up(key);
             }
+            files.forget_notes(key);
             daemon.forget_leases(key);
         });
     }
@@ -320,6 +336,14 @@ impl Daemon {
         }
         self.all_clients().into_iter().for_each(mem::forget);
         notes
+    }
+}
+
+/// Keeps the ids of agents for the clients of which an earlier daemon has noted them: everybody was shown the ids.
+fn reserve_agents(files: &ClientFiles, found: &Found, directory: &Directory<ClientRecord>) {
+    for key in &found.noted {
+        let notes = files.open_notes(*key).and_then(HeldNotes::of);
+        directory.reserve(notes.iter().flat_map(HeldNotes::agents), *key);
     }
 }
 

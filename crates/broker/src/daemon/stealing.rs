@@ -19,7 +19,8 @@ use navlock_wire::{MAX_BUCKET, NotStolen};
 use tokio::time::timeout;
 
 use super::{
-    delegations::release, outcome::Outcome, process::Process, shared_client::lock, state::Daemon,
+    delegations::release, guests::User, outcome::Outcome, process::Process, shared_client::lock,
+    state::Daemon,
 };
 
 /// How long this may take where a reach keeps the locks. The asker waits longer than this for the
@@ -34,6 +35,8 @@ pub(super) struct Steal {
     pub(super) from: Vec<(LockId, FencingToken)>,
     /// Who steals it.
     pub(super) info: AgentInfo,
+    /// For which user, where several users share the daemon.
+    pub(super) user: Option<Arc<User>>,
 }
 
 impl Daemon {
@@ -84,7 +87,7 @@ impl Daemon {
     /// Takes the name where locks are seen on this machine alone. There is no `await` in this function,
     /// so nothing else happens in between.
     fn take(self: &Arc<Self>, steal: Steal, process: Option<Process>) -> Result<u64, NotStolen> {
-        let Steal { bucket, name, from, info } = steal;
+        let Steal { bucket, name, from, info, user } = steal;
         let refused = |why: &str| NotStolen::Refused(why.to_owned());
         self.end_left_orphans(&bucket, Some(&name));
         // From here on, owners of the name cannot take it any more.
@@ -92,9 +95,15 @@ impl Daemon {
             delegations.settle(&bucket, &name, RequestKind::Steal);
         }
         let victims = self.victims(&bucket, &name, &from.into_iter().collect())?;
+        if let Some(why) = user.as_ref().and_then(|user| self.forbids_theft(user, &bucket, &name)) {
+            return Err(NotStolen::Refused(why));
+        }
 
         let connected = self.enter(None, false, process);
         let mut client = lock(&connected.client);
+        if let Some(user) = user {
+            client.belongs_to(user, None);
+        }
         let (agent, request) = (0, RequestId::from_parts(0, 0));
         let done = client.open_agent(agent, ClientId::random(), bucket);
         let done = done.and_then(|()| client.describe(agent, info));
@@ -107,6 +116,33 @@ impl Daemon {
             Ok(_) => Err(refused("it could not be had")),
             Err(error) => Err(refused(error.0)),
         }
+    }
+
+    /// Why this user may not steal the name, if it may not: another user holds it.
+    pub(super) fn forbids_theft(
+        &self,
+        user: &User,
+        bucket: &str,
+        name: &ResourceName,
+    ) -> Option<String> {
+        if user.may_all() {
+            return None;
+        }
+        let locks = self.user_agent().lock_manager(bucket);
+        // The answer is there at once, because this process keeps the locks.
+        let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
+            return Some(
+                "the broker cannot tell at this moment who holds it; try again".to_owned(),
+            );
+        };
+        let holders = inspection.held.iter().map(|held| held.lock.client_id);
+        let holders = self.directory().find(holders);
+        let others = holders.iter().find_map(|holder| {
+            let holder = lock(holder);
+            let other = holder.user().filter(|other| !user.may(other))?;
+            Some(other.name.clone())
+        });
+        others.map(|other| format!("{other} holds it; only {other} and root may take it away"))
     }
 
     /// How many holders a name has, if it has any and all of them are among those that were `seen`.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{
     claims::{self, Claims},
     connected::ConnectedClient,
+    held_notes::HeldNotes,
     leases::TRIES,
     reclaim,
     recovery::Believed,
@@ -101,6 +102,11 @@ impl Daemon {
                 continue;
             };
             let client = self.new_client();
+            if let Some(guests) = self.guests() {
+                let notes = self.files().and_then(|files| files.open_notes(key).ok());
+                let notes = notes.and_then(|file| HeldNotes::of(file).ok());
+                lock(&client).belongs_to(guests.user_of(key), notes);
+            }
             // A file that cannot be read was not written by navlock, or was written only in part
             // because there was no room.
             let claims = inherited.replay(&mut lock(&client));

@@ -13,7 +13,7 @@ use navlock_wire::{CodecError, DaemonCodec, FromDaemon, LookEvent, Moment};
 use tokio::{sync::mpsc, task::yield_now};
 use tokio_util::codec::Encoder;
 
-use super::{answers::take, lookers::Looker, picture::Picture};
+use super::{answers::take, guests::View, lookers::Looker, picture::Picture};
 use crate::pid_namespace;
 
 /// What a [`Teller`] reports to the task that takes pictures for the looker.
@@ -33,13 +33,16 @@ pub(super) struct Teller {
     looker: Arc<Looker>,
     stream: AsyncStream,
     message: BytesMut,
+    /// What the looker may see, if that is not all.
+    view: Option<View>,
 }
 
 impl Teller {
     /// A teller for this looker, which is at the other end of this stream. To be called on the
     /// runtime that sends.
-    pub(super) fn new(looker: Arc<Looker>, stream: Stream) -> io::Result<Self> {
-        Ok(Self { looker, stream: AsyncStream::from_std(stream)?, message: BytesMut::new() })
+    pub(super) fn new(looker: Arc<Looker>, stream: Stream, view: Option<View>) -> io::Result<Self> {
+        let (stream, message) = (AsyncStream::from_std(stream)?, BytesMut::new());
+        Ok(Self { looker, stream, message, view })
     }
 
     /// The same stream, for another runtime.
@@ -121,7 +124,10 @@ impl Teller {
         }
     }
 
-    fn put_events(&mut self, events: Vec<LookEvent>) -> Result<(), CodecError> {
+    fn put_events(&mut self, mut events: Vec<LookEvent>) -> Result<(), CodecError> {
+        if let Some(view) = &mut self.view {
+            events.iter_mut().for_each(|event| view.veil(&mut event.change));
+        }
         if events.is_empty() { Ok(()) } else { self.put(&FromDaemon::LookEvents { events }) }
     }
 

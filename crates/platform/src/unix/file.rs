@@ -59,6 +59,11 @@ pub fn owner_at(_: &Path, found: &Metadata) -> UserId {
     found.uid()
 }
 
+/// Whether an open file has a name still.
+pub fn has_name(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.nlink() > 0)
+}
+
 /// The group of what has this metadata.
 pub fn group_at(found: &Metadata) -> GroupId {
     found.gid()

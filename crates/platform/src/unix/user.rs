@@ -37,6 +37,16 @@ pub fn name() -> Option<String> {
     name_of(ours())
 }
 
+/// A number that stands for this user.
+pub fn number(user: UserId) -> u32 {
+    user
+}
+
+/// The user for whom this number stands.
+pub fn of_number(number: u32) -> UserId {
+    number
+}
+
 /// The name of this user. `None` if the system knows none.
 pub fn name_of(user: UserId) -> Option<String> {
     User::from_uid(Uid::from_raw(user)).ok().flatten().map(|user| user.name)

@@ -40,7 +40,11 @@ impl ClientRecord {
         if bucket.len() > MAX_BUCKET {
             return Err(ProtocolError("its bucket's name is too long"));
         }
-        if self.agents.len() >= self.limits.agents || !self.has_room_for_names() {
+        if !self.may_be_called(client_id) {
+            return Err(ProtocolError("it opened an agent with the id of another client's"));
+        }
+        let has_room = self.agents.len() < self.limits.agents && self.has_room_for_names();
+        if !has_room || !self.has_room_for_user() {
             if self.refused.len() >= REFUSED_FOR_ONE * self.limits.agents {
                 return Err(ProtocolError("it opened far too many agents"));
             }
@@ -51,7 +55,12 @@ impl ClientRecord {
         let locks = host::lock_manager_as(&self.user_agent.bucket(&bucket), client_id);
         let of = Arc::new(RequestOwner { agent, client_id, bucket: bucket.into() });
         self.directory.enter(client_id, &self.me);
-        self.agents.insert(agent, OpenAgent { locks, of, info: Arc::default(), command: None });
+        self.note_agent(client_id);
+        let mut info = AgentInfo::default();
+        if self.user.is_some() {
+            self.put_known(&mut info, false);
+        }
+        self.agents.insert(agent, OpenAgent { locks, of, info: Arc::new(info), command: None });
         self.tell_agent(agent);
         Ok(())
     }
@@ -66,13 +75,14 @@ impl ClientRecord {
         }
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         info.meta.truncate(MAX_META);
-        // Whatever the client says: the kernel has said of its connection that this user is at the other end.
-        info.user = this_process().user;
         // The process is opened now, while the command is a child of the client, so that no other
         // process can have its number.
         if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
             open.command = process.child(info.pid);
         }
+        let is_child = open.command.is_some();
+        self.put_known(&mut info, is_child);
+        let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         let number = self.process.as_ref().map(Process::number);
         let is_of_others = info.pid != 0 && Some(info.pid) != number;
         let texts = [&mut info.command, &mut info.user, &mut info.host, &mut info.why];
@@ -85,6 +95,26 @@ impl ClientRecord {
             self.keep_inherited_file();
         }
         Ok(())
+    }
+
+    /// Puts into what an agent says of itself what the kernel has said of the client's connection, whatever the
+    /// client says. Where several users share the daemon, it is also the kernel's word which process it is: that of
+    /// the connection, or a child of that.
+    fn put_known(&self, info: &mut AgentInfo, is_child: bool) {
+        let Some(user) = &self.user else {
+            // Of a user's own daemon everything is that user's.
+            info.user = this_process().user;
+            return;
+        };
+        info.user.clone_from(&user.name);
+        info.host = this_process().host;
+        let number = self.pid().unwrap_or(0);
+        if !is_child {
+            info.pid = number;
+        }
+        if info.keeper != 0 {
+            info.keeper = number;
+        }
     }
 
     /// Notes what the lock of a request is for that the client is about to make or to claim. Beyond the
@@ -102,6 +132,7 @@ impl ClientRecord {
         let open = self.take_agent(agent).ok_or(NO_AGENT)?;
         self.requests.take_back(Some(agent));
         open.locks.terminate();
+        self.note_agent_ended(open.of.client_id);
         self.forget_agent(&open.of);
         Ok(())
     }

@@ -1,18 +1,20 @@
 //! The questions of a client, and their answers.
 
 use std::{
-    mem,
+    iter, mem,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_util::task::noop_waker_ref;
+use navlock_core::{Inspected, Inspection};
 use navlock_wire::{Failure, FromDaemon, ToDaemon};
 
 use super::{
     super::{
         answers::{Answer, Answered, Parts, QueryFuture},
         delegations::Looks,
+        guests::User,
         session_ends::End,
     },
     Session,
@@ -101,6 +103,10 @@ impl Session {
     }
 
     pub(super) fn take_answer(&mut self, (query, answer): Answered) -> Result<(), End> {
+        let answer = answer.map(|answer| match self.connected.user() {
+            Some(user) => veiled(answer, user),
+            None => answer,
+        });
         match answer {
             Ok(Answer::Snapshot(snapshot)) => {
                 self.answer = Some(Parts::of_snapshot(query, snapshot));
@@ -118,4 +124,19 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// This answer as far as the user may see it.
+fn veiled(mut answer: Answer, user: &User) -> Answer {
+    let shown: Box<dyn Iterator<Item = &mut Inspected>> = match &mut answer {
+        Answer::Snapshot(_) => Box::new(iter::empty()),
+        Answer::Inspection(Inspection { held, pending, owned, .. }) => {
+            Box::new(held.iter_mut().chain(pending).chain(owned))
+        }
+        Answer::Position(position) => Box::new(position.holder.iter_mut()),
+    };
+    for agent in shown.filter_map(|one| one.agent.as_mut()) {
+        user.veil(agent);
+    }
+    answer
 }

@@ -25,6 +25,9 @@ const MOST: usize = 256 << 10;
 /// A client that lets this many bytes lie unread is hung up on.
 const MOST_UNREAD: usize = 8 << 20;
 
+/// A client whose user shares the broker with others is hung up on at this many.
+const MOST_UNREAD_OF_GUEST: usize = 1 << 20;
+
 /// What was read.
 pub(super) enum Read {
     All,
@@ -147,6 +150,9 @@ impl<S: Socket> Connection<S> {
                 Ok((0, _)) => return Read::End(End::Gone),
                 Ok((read, is_all)) => {
                     self.heard.extend_from_slice(&buffer[..read]);
+                    if let Some(user) = self.session.user() {
+                        user.was_read(read);
+                    }
                     left = left.saturating_sub(read);
                     if is_all && self.known == Known::Nothing {
                         return Read::All;
@@ -182,7 +188,9 @@ impl<S: Socket> Connection<S> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let unread = outgoing.len();
                     self.awaits_room = true;
-                    return if unread > MOST_UNREAD { Err(End::Deaf) } else { Ok(()) };
+                    let is_guest = self.session.user().is_some();
+                    let most = if is_guest { MOST_UNREAD_OF_GUEST } else { MOST_UNREAD };
+                    return if unread > most { Err(End::Deaf) } else { Ok(()) };
                 }
                 Err(_) => {
                     self.fall_silent();

@@ -84,6 +84,12 @@ impl<S: Sockets> State<S> {
                 // The wait has found it as well as the question.
                 continue;
             }
+            if connection.session.user().is_some_and(|user| !user.may_be_read(self.looks)) {
+                // The user's other connections have said enough in this turn. Others come first.
+                self.unread.push(Found::unsure(socket_key(key)));
+                self.may_be_listed(key);
+                continue;
+            }
             let (before, was_between) = (self.frames.len(), connection.is_between_messages());
             let read = connection.read(key, self.now, &mut self.buffer, &mut self.frames);
             let is_exact = was_between && connection.is_between_messages();

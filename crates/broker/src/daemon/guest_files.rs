@@ -1,0 +1,46 @@
+//! The files of clients where several users share the daemon. No client can write into its place, so the daemon makes
+//! them, and gives each client its own to hold.
+
+use std::fs::File;
+
+use navlock_wire::{ClientKey, FileTask};
+
+use super::{guests::Guest, state::Daemon};
+
+impl Daemon {
+    /// Does this with a file of this client, for the process with this number. Returns the file, if one was made.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not done, for people.
+    pub(super) fn serve_file(
+        &self,
+        guest: Option<&Guest>,
+        client: ClientKey,
+        process: Option<u32>,
+        task: &FileTask,
+    ) -> Result<Option<[File; 2]>, String> {
+        let (Some(guest), Some(files)) = (guest, self.files()) else {
+            return Err("only the machine's broker makes files for its clients".to_owned());
+        };
+        if !guest.user().has(client) {
+            return Err("it is a client of another user".to_owned());
+        }
+        let is_connected = || {
+            let clients = self.clients();
+            clients.connected.values().any(|(key, _)| *key == Some(client))
+        };
+        match task {
+            // A client that goes without having introduced itself leaves its file behind.
+            FileTask::Own if !guest.user().may_have_file(client, files) => {
+                return Err("this user has begun too many connections at once".to_owned());
+            }
+            // There is one such file for each client.
+            FileTask::Reserve if !is_connected() => {
+                return Err("there is no such client".to_owned());
+            }
+            _ => {}
+        }
+        files.serve(client, process, task).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,278 @@
+//! The users whose processes use the machine's broker: what each of them may have, see and do.
+//!
+//! Such a broker serves whoever may connect, and asks the kernel whose process that is. What one user has counts
+//! together, over all connections, so that no user can shut out another one.
+
+use std::{
+    collections::HashSet,
+    mem,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use navlock_core::{AgentInfo, ClientId, host::program, look::Change};
+use navlock_platform::{
+    peer,
+    socket::AsyncStream,
+    user::{self, ROOT, UserId, name_of},
+};
+use navlock_wire::ClientKey;
+
+use super::options::Limits;
+use crate::{client_files::ClientFiles, this_process::user_words};
+
+/// How many bytes of one user are read in one turn, so that others need not wait for more. The order in which this
+/// user's own messages count may differ from that in which they were sent, if they are more than that.
+const MOST_IN_A_TURN: usize = 128 << 10;
+
+/// How many clients of one user may have a file before they introduce themselves.
+const COMING: usize = 64;
+
+/// How many processes of one user may look at a time.
+const LOOKERS: usize = 8;
+
+/// All guests.
+#[derive(Debug)]
+pub(super) struct Guests {
+    limits: Limits,
+    users: Mutex<Vec<Arc<User>>>,
+}
+
+/// One user, whose processes are guests.
+#[derive(Debug)]
+pub(super) struct User {
+    id: UserId,
+    /// The user's name, by the kernel's word.
+    pub(super) name: String,
+    /// Whether this user may do all: it is root, or the user whose process the broker is.
+    may_all: bool,
+    connections: AtomicUsize,
+    lookers: AtomicUsize,
+    /// Agents, requests and locks.
+    things: AtomicUsize,
+    name_bytes: AtomicUsize,
+    /// The clients that have a file and have not introduced themselves.
+    coming: Mutex<Vec<ClientKey>>,
+    /// The number of the look in which something was read last, and how many bytes were read in it.
+    look: AtomicU64,
+    read: AtomicUsize,
+}
+
+/// A connection of a user. To drop this gives back what the connection counts for.
+#[derive(Debug)]
+pub(super) struct Guest {
+    user: Arc<User>,
+    looks: bool,
+    things: usize,
+    name_bytes: usize,
+}
+
+impl Guests {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, users: Mutex::default() }
+    }
+
+    /// The guest at the other end.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no room for it among the `most` clients that there can be, for people.
+    pub(super) fn admit(&self, stream: &AsyncStream, most: usize) -> Result<Guest, String> {
+        let peer = peer::of_async(stream).map_err(|error| format!("who are you? {error}"))?;
+        let user = self.user(peer.user);
+        let most = self.limits.connections_of_user.min(most / 4);
+        if user.connections.load(Relaxed) >= most {
+            let name = &user.name;
+            return Err(format!(
+                "{name} has {most} connections, as many as one user may have; end some"
+            ));
+        }
+        user.connections.fetch_add(1, Relaxed);
+        Ok(Guest { user, looks: false, things: 0, name_bytes: 0 })
+    }
+}
+
+impl Guests {
+    fn user(&self, id: UserId) -> Arc<User> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.retain(|user| Arc::strong_count(user) > 1);
+        let known = users.iter().find(|user| user.id == id).map(Arc::clone);
+        known.unwrap_or_else(|| {
+            let user = Arc::new(User::new(id));
+            users.push(Arc::clone(&user));
+            user
+        })
+    }
+
+    /// The user whose clients have keys such as this one.
+    pub(super) fn user_of(&self, key: ClientKey) -> Arc<User> {
+        let [a, b, c, d, ..] = key;
+        self.user(user::of_number(u32::from_be_bytes([a, b, c, d])))
+    }
+}
+
+impl User {
+    fn new(id: UserId) -> Self {
+        Self {
+            name: name_of(id).unwrap_or_else(|| user_words(id)),
+            may_all: id == ROOT || id == user::ours(),
+            id,
+            connections: AtomicUsize::new(0),
+            lookers: AtomicUsize::new(0),
+            things: AtomicUsize::new(0),
+            name_bytes: AtomicUsize::new(0),
+            coming: Mutex::default(),
+            look: AtomicU64::new(0),
+            read: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether a client of this key is this user's. Nobody can speak for a client of another user.
+    pub(super) fn has(&self, key: ClientKey) -> bool {
+        key.starts_with(&user::number(self.id).to_be_bytes())
+    }
+
+    /// Whether a file may be made for this client, which is about to introduce itself.
+    pub(super) fn may_have_file(&self, client: ClientKey, files: &ClientFiles) -> bool {
+        let mut coming = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
+        if coming.len() >= COMING {
+            // Those that are dead make room.
+            coming.retain(|one| files.lives(*one));
+        }
+        let may = coming.len() < COMING;
+        if may {
+            coming.push(client);
+        }
+        may
+    }
+
+    /// Notes that this client has introduced itself.
+    pub(super) fn has_come(&self, client: ClientKey) {
+        let mut coming = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
+        coming.retain(|one| *one != client);
+    }
+
+    /// Whether this user may have more requests, locks and agents.
+    pub(super) fn has_room(&self, limits: &Limits) -> bool {
+        self.things.load(Relaxed) < limits.requests
+            && self.name_bytes.load(Relaxed) < limits.name_bytes
+    }
+
+    /// Whether this user may end what is the other's, and change how the broker works.
+    pub(super) fn may(&self, other: &Self) -> bool {
+        self.may_all || self.id == other.id
+    }
+
+    /// Whether this user may end the broker and change how it works.
+    pub(super) fn may_all(&self) -> bool {
+        self.may_all
+    }
+
+    /// Whether more may be read in this look of the turns.
+    pub(super) fn may_be_read(&self, look: u64) -> bool {
+        if self.look.swap(look, Relaxed) != look {
+            self.read.store(0, Relaxed);
+        }
+        self.read.load(Relaxed) < MOST_IN_A_TURN
+    }
+
+    /// Notes that this many bytes were read.
+    pub(super) fn was_read(&self, bytes: usize) {
+        self.read.fetch_add(bytes, Relaxed);
+    }
+
+    /// Whether this is of the user, or the user may see all.
+    fn sees(&self, info: &AgentInfo) -> bool {
+        self.may_all || info.user == self.name
+    }
+
+    /// Leaves of what an agent says of itself what this user may see.
+    pub(super) fn veil(&self, info: &mut Arc<AgentInfo>) {
+        if !self.sees(info) {
+            veil(info);
+        }
+    }
+}
+
+/// Leaves of what an agent says of itself what all users may see: the process and its program, and whose it is.
+fn veil(info: &mut Arc<AgentInfo>) {
+    let info = Arc::make_mut(info);
+    info.why.clear();
+    info.meta.clear();
+    info.command = program(&info.command);
+}
+
+/// Leaves of a change what all users may see.
+pub(super) fn veil_change(change: &mut Change) {
+    match change {
+        Change::AgentCame { details, .. } => veil(&mut details.info),
+        Change::Requested { entry, .. }
+        | Change::Granted { entry, .. }
+        | Change::Owned { entry, .. } => entry.why = None,
+        _ => {}
+    }
+}
+
+/// What a looker of a user is shown.
+pub(super) struct View {
+    user: Arc<User>,
+    /// The user's own agents.
+    own: HashSet<ClientId>,
+}
+
+impl View {
+    /// What this user is shown; `None` if that is all.
+    pub(super) fn of(user: &Arc<User>) -> Option<Self> {
+        (!user.may_all).then(|| Self { user: Arc::clone(user), own: HashSet::new() })
+    }
+
+    /// Leaves of a change what the user may see.
+    pub(super) fn veil(&mut self, change: &mut Change) {
+        match change {
+            Change::AgentCame { agent, details } if self.user.sees(&details.info) => {
+                self.own.insert(*agent);
+            }
+            Change::AgentWent { agent } => _ = self.own.remove(agent),
+            _ if change.agent().is_some_and(|agent| self.own.contains(&agent)) => {}
+            _ => veil_change(change),
+        }
+    }
+}
+
+impl Guest {
+    pub(super) fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// Notes how much the connection has now.
+    pub(super) fn has_now(&mut self, things: usize, name_bytes: usize) {
+        let pairs = [
+            (&self.user.things, &mut self.things, things),
+            (&self.user.name_bytes, &mut self.name_bytes, name_bytes),
+        ];
+        for (all, before, now) in pairs {
+            let before = mem::replace(before, now);
+            all.fetch_add(now, Relaxed);
+            all.fetch_sub(before, Relaxed);
+        }
+    }
+
+    /// Counts the connection as one that looks, if there is room for it.
+    pub(super) fn may_look(&mut self) -> bool {
+        self.looks = self.user.lookers.fetch_add(1, Relaxed) < LOOKERS;
+        if !self.looks {
+            self.user.lookers.fetch_sub(1, Relaxed);
+        }
+        self.looks
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.has_now(0, 0);
+        self.user.lookers.fetch_sub(usize::from(self.looks), Relaxed);
+        self.user.connections.fetch_sub(1, Relaxed);
+    }
+}
