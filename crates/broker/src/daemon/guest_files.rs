@@ -26,17 +26,13 @@ impl Daemon {
         if !guest.user().has(client) {
             return Err("it is a client of another user".to_owned());
         }
-        let is_connected = || {
-            let clients = self.clients();
-            clients.connected.values().any(|(key, _)| *key == Some(client))
-        };
         match task {
             // A client that goes without having introduced itself leaves its file behind.
             FileTask::Own if !guest.user().may_have_file(client, files) => {
                 return Err("this user has begun too many connections at once".to_owned());
             }
             // There is one such file for each client.
-            FileTask::Reserve if !is_connected() => {
+            FileTask::Reserve if !files.has_own(client) => {
                 return Err("there is no such client".to_owned());
             }
             _ => {}

@@ -7,18 +7,21 @@ use std::{
     collections::HashSet,
     mem,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
+    thread,
+    time::Duration,
 };
 
 use navlock_core::{AgentInfo, ClientId, host::program, look::Change};
 use navlock_platform::{
-    peer,
+    peer, process,
     socket::AsyncStream,
     user::{self, ROOT, UserId, name_of},
 };
 use navlock_wire::ClientKey;
+use tokio::{sync::Notify, time::timeout};
 
 use super::options::Limits;
 use crate::{client_files::ClientFiles, this_process::user_words};
@@ -29,6 +32,9 @@ const MOST_IN_A_TURN: usize = 128 << 10;
 
 /// How many clients of one user may have a file before they introduce themselves.
 const COMING: usize = 64;
+
+/// For how long the name of a user is waited for.
+const NAMED: Duration = Duration::from_secs(2);
 
 /// How many processes of one user may look at a time.
 const LOOKERS: usize = 8;
@@ -44,8 +50,10 @@ pub(super) struct Guests {
 #[derive(Debug)]
 pub(super) struct User {
     id: UserId,
-    /// The user's name, by the kernel's word.
-    pub(super) name: String,
+    /// The user's name, as far as it was asked for. To ask may take as long as a directory service does not answer.
+    name: OnceLock<String>,
+    /// Notified when the name is known.
+    named: Notify,
     /// Whether this user may do all: it is root, or the user whose process the broker is.
     may_all: bool,
     connections: AtomicUsize,
@@ -84,7 +92,7 @@ impl Guests {
         let user = self.user(peer.user);
         let most = self.limits.connections_of_user.min(most / 4);
         if user.connections.load(Relaxed) >= most {
-            let name = &user.name;
+            let name = user.name();
             return Err(format!(
                 "{name} has {most} connections, as many as one user may have; end some"
             ));
@@ -102,6 +110,12 @@ impl Guests {
         known.unwrap_or_else(|| {
             let user = Arc::new(User::new(id));
             users.push(Arc::clone(&user));
+            let asked = Arc::clone(&user);
+            // Without a thread, the number stands for the name.
+            let _ = thread::Builder::new().name("navlock-user".to_owned()).spawn(move || {
+                let _ = asked.name.set(name_of(asked.id).unwrap_or_else(|| user_words(asked.id)));
+                asked.named.notify_waiters();
+            });
             user
         })
     }
@@ -116,7 +130,8 @@ impl Guests {
 impl User {
     fn new(id: UserId) -> Self {
         Self {
-            name: name_of(id).unwrap_or_else(|| user_words(id)),
+            name: OnceLock::new(),
+            named: Notify::new(),
             may_all: id == ROOT || id == user::ours(),
             id,
             connections: AtomicUsize::new(0),
@@ -127,6 +142,21 @@ impl User {
             look: AtomicU64::new(0),
             read: AtomicUsize::new(0),
         }
+    }
+
+    /// Waits until the user's name is known, but not for long.
+    pub(super) async fn is_named(&self) {
+        let named = self.named.notified();
+        tokio::pin!(named);
+        named.as_mut().enable();
+        if self.name.get().is_none() {
+            let _ = timeout(NAMED, named).await;
+        }
+    }
+
+    /// The user's name. If it is not known yet, the user's number stands for it from now on.
+    pub(super) fn name(&self) -> &str {
+        self.name.get_or_init(|| user_words(self.id))
     }
 
     /// Whether a client of this key is this user's. Nobody can speak for a client of another user.
@@ -152,6 +182,11 @@ impl User {
     pub(super) fn has_come(&self, client: ClientKey) {
         let mut coming = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
         coming.retain(|one| *one != client);
+    }
+
+    /// Whether a process of this user has this number.
+    pub(super) fn has_process(&self, number: u32) -> bool {
+        process::user_of(number) == Some(self.id)
     }
 
     /// Whether this user may have more requests, locks and agents.
@@ -185,7 +220,7 @@ impl User {
 
     /// Whether this is of the user, or the user may see all.
     fn sees(&self, info: &AgentInfo) -> bool {
-        self.may_all || info.user == self.name
+        self.may_all || info.user == self.name()
     }
 
     /// Leaves of what an agent says of itself what this user may see.

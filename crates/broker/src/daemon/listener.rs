@@ -275,6 +275,9 @@ async fn connection(
     handshake_timeout: Duration,
 ) {
     let process = Process::peer(&stream);
+    if let Some(guest) = &guest {
+        guest.user().is_named().await;
+    }
     let pid = process.as_ref().map(Process::number);
     let end = match introduce(
         NewConnection::new(stream, process.clone(), Arc::clone(turns.daemon())).of(guest),

@@ -177,7 +177,7 @@ impl NewConnection {
     /// Why this connection may not end the daemon or change how it works, if it may not.
     fn forbidden(&self) -> Option<String> {
         let guest = self.guest.as_ref().filter(|guest| !guest.user().may_all())?;
-        let name = &guest.user().name;
+        let name = guest.user().name();
         Some(format!("{name} may not: only root and the user whose process the broker is may"))
     }
 

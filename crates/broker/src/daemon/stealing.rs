@@ -140,7 +140,7 @@ impl Daemon {
         let others = holders.iter().find_map(|holder| {
             let holder = lock(holder);
             let other = holder.user().filter(|other| !user.may(other))?;
-            Some(other.name.clone())
+            Some(other.name().to_owned())
         });
         others.map(|other| format!("{other} holds it; only {other} and root may take it away"))
     }

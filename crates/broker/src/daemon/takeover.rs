@@ -105,7 +105,10 @@ impl Daemon {
             if let Some(guests) = self.guests() {
                 let notes = self.files().and_then(|files| files.open_notes(key).ok());
                 let notes = notes.and_then(|file| HeldNotes::of(file).ok());
-                lock(&client).belongs_to(guests.user_of(key), notes);
+                let user = guests.user_of(key);
+                user.is_named().await;
+                lock(&client).begin(None, Some(key).zip(self.files().cloned()));
+                lock(&client).belongs_to(user, notes);
             }
             // A file that cannot be read was not written by navlock, or was written only in part
             // because there was no room.

@@ -15,13 +15,15 @@ mod signal;
 
 use std::{
     ffi::OsStr,
-    io,
+    fs, io,
     os::fd::AsRawFd,
     process::{Child, ExitStatus},
 };
 
 use rustix::process::Pid;
 use tokio::io::{Interest, unix::AsyncFd};
+
+use crate::user::UserId;
 
 #[cfg(target_vendor = "apple")]
 pub use self::apple::Handle;
@@ -67,6 +69,12 @@ pub fn exists(number: u32) -> bool {
     let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
     let test = |pid| rustix::process::test_kill_process(pid);
     pid.is_some_and(|pid| test(pid) != Err(rustix::io::Errno::SRCH))
+}
+
+/// Whose process has this number; `None` if there is none, or that cannot be seen.
+pub fn user_of(number: u32) -> Option<UserId> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(format!("/proc/{number}")).ok().map(|found| found.uid())
 }
 
 /// The process that has started this one, or 0 if that cannot be seen.

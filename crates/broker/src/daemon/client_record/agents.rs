@@ -58,7 +58,8 @@ impl ClientRecord {
         self.note_agent(client_id);
         let mut info = AgentInfo::default();
         if self.user.is_some() {
-            self.put_known(&mut info, false);
+            info.pid = self.pid().unwrap_or(0);
+            self.put_known(&mut info);
         }
         self.agents.insert(agent, OpenAgent { locks, of, info: Arc::new(info), command: None });
         self.tell_agent(agent);
@@ -80,8 +81,7 @@ impl ClientRecord {
         if let Some(process) = self.process.as_ref().filter(|one| one.number() != info.pid) {
             open.command = process.child(info.pid);
         }
-        let is_child = open.command.is_some();
-        self.put_known(&mut info, is_child);
+        self.put_known(&mut info);
         let open = self.agents.get_mut(&agent).ok_or(NO_AGENT)?;
         let number = self.process.as_ref().map(Process::number);
         let is_of_others = info.pid != 0 && Some(info.pid) != number;
@@ -98,22 +98,20 @@ impl ClientRecord {
     }
 
     /// Puts into what an agent says of itself what the kernel has said of the client's connection, whatever the
-    /// client says. Where several users share the daemon, it is also the kernel's word which process it is: that of
-    /// the connection, or a child of that.
-    fn put_known(&self, info: &mut AgentInfo, is_child: bool) {
+    /// client says. Where several users share the daemon, it also names no process but those of its user.
+    fn put_known(&self, info: &mut AgentInfo) {
         let Some(user) = &self.user else {
             // Of a user's own daemon everything is that user's.
             info.user = this_process().user;
             return;
         };
-        info.user.clone_from(&user.name);
+        user.name().clone_into(&mut info.user);
         info.host = this_process().host;
         let number = self.pid().unwrap_or(0);
-        if !is_child {
-            info.pid = number;
-        }
-        if info.keeper != 0 {
-            info.keeper = number;
+        for pid in [&mut info.pid, &mut info.keeper] {
+            if *pid != 0 && !user.has_process(*pid) {
+                *pid = number;
+            }
         }
     }
 
