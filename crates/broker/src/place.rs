@@ -483,7 +483,9 @@ impl fmt::Display for PlaceError {
         };
         // Only for our own place, the message advises to remove or change something. A place that
         // somebody has chosen may be in `/tmp` or `/`.
-        if path.starts_with(own_directory()) {
+        if path.starts_with(Place::of_system().directory()) {
+            return f.write_str("; have the machine's administrator mend it");
+        } else if path.starts_with(own_directory()) {
             write!(f, "; {remedy}, or")?;
         } else {
             f.write_str(";")?;

@@ -91,14 +91,15 @@ pub(crate) fn connect_or_start(
 
 /// A connection to the daemon at `place`, if there is one.
 pub(crate) fn connect_to_running(place: &Place, deadline: Deadline) -> Result<Stream, Reason> {
+    let none = if place.is_of_system() { Reason::NoSystemBroker } else { Reason::NotRunning };
     match place.check() {
         // Without a directory, no daemon has run yet: the first daemon makes the directory.
         Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Reason::NotRunning);
+            return Err(none);
         }
         checked => checked?,
     }
-    connect(place, deadline.cap(ANSWER))?.ok_or(Reason::NotRunning)
+    connect(place, deadline.cap(ANSWER))?.ok_or(none)
 }
 
 /// A connection to the socket, or `None` if nobody listens there.

@@ -215,7 +215,7 @@ impl Control {
 pub fn stop(place: &Place) -> Result<Option<Stopped>, ConnectError> {
     let (socket, process) = match open(place) {
         Ok(found) => found,
-        Err(Reason::NotRunning) => return Ok(None),
+        Err(Reason::NotRunning | Reason::NoSystemBroker) => return Ok(None),
         Err(reason) => return Err(failed(place, reason)),
     };
     let stopped = match greet(socket) {

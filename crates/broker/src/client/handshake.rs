@@ -50,12 +50,8 @@ fn try_connect(
     options: &ConnectOptions,
     deadline: Deadline,
 ) -> Result<Welcomed, Reason> {
-    let socket = if options.only_running {
+    let socket = if options.only_running || place.is_of_system() {
         connect_to_running(place, deadline)?
-    } else if place.is_of_system() {
-        let none =
-            |reason| if reason == Reason::NotRunning { Reason::NoSystemBroker } else { reason };
-        connect_to_running(place, deadline).map_err(none)?
     } else {
         connect_or_start(place, options.program.as_deref(), deadline)?
     };

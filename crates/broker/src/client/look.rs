@@ -105,7 +105,7 @@ impl Look {
         }
     }
 
-    /// The overview of this place now. It is empty if there is no broker. Waits for a broker that is
+    /// The overview of this place now. It is empty if no broker of this user runs. Waits for a broker that is
     /// recovering. If clients are about to start the next broker, waits a moment for it. Blocks.
     ///
     /// ```no_run
@@ -120,7 +120,7 @@ impl Look {
     ///
     /// # Errors
     ///
-    /// If the broker cannot be reached.
+    /// If the broker cannot be reached, or no [broker of the machine](Place::of_system) runs.
     pub fn once(place: Place, options: LookOptions) -> Result<Overview, ConnectError> {
         let mut look = Self::new(place, options.once());
         let mut timeout = 2 * ANSWER;
@@ -232,7 +232,8 @@ impl Look {
                 self.wire = Some(wire);
                 Ok(Step::More)
             }
-            Err(Reason::NotRunning | Reason::Vanished) => {
+            Err(Reason::NoSystemBroker) if self.options.once => Err(Reason::NoSystemBroker),
+            Err(Reason::NotRunning | Reason::NoSystemBroker | Reason::Vanished) => {
                 let since = *self.gone.get_or_insert_with(Instant::now);
                 let pause = if self.is_known_gone {
                     RETRY

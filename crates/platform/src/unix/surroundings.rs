@@ -60,7 +60,8 @@ pub fn peculiarities() -> Vec<(&'static str, String)> {
             sudo.map(|user| {
                 format!(
                     "sudo runs this as uid {ours}, which has other locks and settings than uid {user}, and with \
-                     a PATH of its own; for a lock of uid {user}, let navlock run sudo ('navlock run NAME sudo …')"
+                     a PATH of its own; for a lock of uid {user}, let navlock run sudo ('navlock run NAME sudo …'), and \
+                     for one that both share use --system"
                 )
             }),
         ),

@@ -64,6 +64,12 @@ pub fn group_name(group: GroupId) -> String {
     known.map_or_else(|| group.to_string(), |group| group.name)
 }
 
+/// Whether this user belongs to the group, even if this process began before that was so.
+pub fn is_assigned(group: GroupId) -> bool {
+    let group = Group::from_gid(Gid::from_raw(group)).ok().flatten();
+    name().zip(group).is_some_and(|(name, group)| group.mem.contains(&name))
+}
+
 /// The name of the machine.
 pub fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

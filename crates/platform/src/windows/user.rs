@@ -88,6 +88,11 @@ pub fn group_name(group: GroupId) -> String {
     group.to_string()
 }
 
+/// Whether this user belongs to the group: here there are none.
+pub fn is_assigned(_: GroupId) -> bool {
+    false
+}
+
 /// The name of the machine.
 pub fn host() -> String {
     let mut text = [0_u16; 256];
