@@ -14,6 +14,7 @@ use navlock::{
 use navlock_platform::{
     process::{Seen, seen},
     shell::{self, line_to_continue, line_to_end},
+    user::{ROOT, ours},
 };
 
 use crate::{
@@ -54,6 +55,10 @@ pub(crate) struct Here {
     /// The PID namespace in which this process sees others, if the system has PID namespaces.
     namespace: Option<u64>,
     process: fn(u32) -> Option<Seen>,
+    /// The user who looks.
+    user: String,
+    /// Whether this user can end processes of all users, and may take locks of all.
+    is_root: bool,
 }
 
 /// Holders and waiters, as they are seen from here.
@@ -90,10 +95,13 @@ impl Here {
     pub(crate) fn anywhere(place: &Place) -> Self {
         let socket = path::absolute(place.socket()).ok();
         let socket = socket.as_deref().and_then(Path::to_str).and_then(quoted);
-        let navlock = socket.map(|socket| format!("navlock --socket {socket}"));
-        let host = navlock_broker::this_process().host;
-        let namespace = navlock_broker::pid_namespace();
-        Self { place: place.clone(), navlock, host, namespace, process: seen }
+        let navlock = match socket {
+            _ if place.is_of_system() => Some("navlock --system".to_owned()),
+            socket => socket.map(|socket| format!("navlock --socket {socket}")),
+        };
+        let AgentInfo { host, user, .. } = navlock_broker::this_process();
+        let (namespace, is_root) = (navlock_broker::pid_namespace(), ours() == ROOT);
+        Self { place: place.clone(), navlock, host, namespace, process: seen, user, is_root }
     }
 
     /// A made-up machine, which is called `here`. `process` gives the state of its processes.
@@ -101,7 +109,8 @@ impl Here {
     pub(crate) fn made_up(process: fn(u32) -> Option<Seen>) -> Self {
         let (navlock, host) = ("navlock".to_owned(), "here".to_owned());
         let (place, navlock) = (Place::at("/nowhere/sock"), Some(navlock));
-        Self { place, navlock, host, namespace: Some(1), process }
+        let user = "ada".to_owned();
+        Self { place, navlock, host, namespace: Some(1), process, user, is_root: false }
     }
 
     /// Holders and waiters, with the PID namespace of the broker that has told of them, if it is
@@ -142,13 +151,21 @@ impl<'a> Surroundings<'a> {
         host.is_empty() || host == self.here.host
     }
 
+    /// Whether the agent is another user's, whose locks and processes are none of this user's business.
+    fn is_anothers(&self, agent: &Agent) -> bool {
+        self.here.place.is_of_system() && agent.info.user != self.here.user
+    }
+
     /// The agent in words for people: `make[4711]`, with user and host if the agent is on another
-    /// machine.
+    /// machine, and with the user if that is another one.
     pub(crate) fn who(&self, id: ClientId) -> String {
         let Some(agent) = self.agent(id) else { return format!("client {id}") };
         let who = process(Some(&agent.info), id);
         match self.elsewhere(agent) {
             Some(_) => format!("{who} {}", clipped(&user_at_host(&agent.info), WIDEST)),
+            None if self.is_anothers(agent) => {
+                format!("{who} of {}", clipped(&printable(&agent.info.user), WIDEST))
+            }
             None => who,
         }
     }
@@ -226,10 +243,13 @@ impl<'a> Surroundings<'a> {
                 || process(said).is_some_and(|process| process.parent == client.pid))
     }
 
-    /// What can be done about this holder or waiter. The mildest remedy comes first.
+    /// What this user can do about this holder or waiter. The mildest remedy comes first.
     pub(crate) fn remedies(&self, name: &LockName, entry: &Entry, is_held: bool) -> Vec<Remedy> {
         let id = entry.id.client_id;
         let agent = self.agent(id);
+        if !self.here.is_root && agent.is_some_and(|agent| self.is_anothers(agent)) {
+            return Vec::new();
+        }
         let host = agent.and_then(|agent| self.elsewhere(agent));
         let mut all = Vec::new();
         let mut add = |kind, does: String, line: String, host: Option<&str>| {

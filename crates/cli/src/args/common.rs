@@ -1,6 +1,9 @@
 //! What all subcommands take.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use clap::{
     Args, ColorChoice,
@@ -40,14 +43,14 @@ pub(crate) struct Common {
 
     /// Use the locks that several users of this machine share.
     ///
-    /// The machine's broker keeps them, which an administrator starts (systemctl enable --now navlock.socket). You have
-    /// to be in its group. `NAVLOCK_SYSTEM=1` does the same.
-    #[arg(long, global = true, conflicts_with = "socket")]
+    /// The machine's broker keeps them. An administrator starts it (systemctl enable --now navlock.socket), and you
+    /// have to be in its group. The variable `NAVLOCK_SYSTEM=1` does the same.
+    #[arg(long, global = true)]
     pub(crate) system: bool,
 
     /// The broker's socket, instead of the one that all processes of this user share.
     #[arg(
-        long, global = true, env = "NAVLOCK_SOCKET", hide_env_values = true, value_name = "PATH",
+        long, global = true, env = SOCKET, hide_env_values = true, value_name = "PATH",
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub(crate) socket: Option<PathBuf>,
@@ -72,13 +75,22 @@ pub(crate) struct Common {
 /// The variable that names the bucket.
 pub(crate) const BUCKET: &str = "NAVLOCK_BUCKET";
 
+/// The variable that names the socket.
+pub(crate) const SOCKET: &str = "NAVLOCK_SOCKET";
+
 impl Common {
     /// Makes the project's bucket the one that was asked for, if it was.
     ///
     /// # Errors
     ///
-    /// If another bucket was named, or the working folder cannot be used.
-    pub(crate) fn settle_bucket(&mut self) -> Result<(), Failure> {
+    /// If two buckets or two brokers were named, or the working folder cannot be used.
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        // The option goes before the variable.
+        let named = self.socket.as_deref().map(Path::as_os_str);
+        if self.system && named.is_some_and(|it| env::var_os(SOCKET).as_deref() != Some(it)) {
+            let message = "--system and --socket name two brokers; leave one of them out";
+            return Err(Failure::new(USAGE, message));
+        }
         if !self.project {
             return Ok(());
         }
@@ -101,8 +113,6 @@ impl Common {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use clap::error::ErrorKind;
 
     use super::*;
@@ -132,6 +142,14 @@ mod tests {
     fn colours_depend_on_the_terminal_if_nobody_says_otherwise() {
         assert_eq!(parsed::<Common>("query").color, ColorChoice::Auto);
         check_refusal("query --color red", ErrorKind::InvalidValue, &["red", "--color"]);
+    }
+
+    #[test]
+    fn one_broker_is_named() {
+        let mut both: Common = parsed("query --system --socket s");
+        assert_eq!(both.settle().unwrap_err().code(), USAGE);
+        let mut one: Common = parsed("query --system");
+        assert!(one.settle().is_ok());
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub(crate) enum Command {
 /// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker
 /// can run.
 pub(crate) fn dispatch(mut cli: Cli) -> Result<ExitCode, Failure> {
-    cli.common.settle_bucket()?;
+    cli.common.settle()?;
     let (context, unplaced) = Context::new(&cli.common, cli.role);
     let placed = || match &unplaced {
         None => Ok(&context),

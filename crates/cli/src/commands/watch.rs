@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use navlock::{
-    Error, Look, LookOptions, News, ResourceName,
+    Error, Look, LookOptions, News, Reason, ResourceName,
     host::{Line, Lines, Object, program},
     look::{Event, Overview},
 };
@@ -115,7 +115,11 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
             }
             Some(_) => {
                 text = watch.no_broker();
-                context.verbosity.detail("no broker is running; nobody holds anything");
+                if context.place.is_of_system() {
+                    context.verbosity.tell(Reason::NoSystemBroker);
+                } else {
+                    context.verbosity.detail("no broker is running; nobody holds anything");
+                }
             }
             None => {}
         }

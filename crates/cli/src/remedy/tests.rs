@@ -35,6 +35,7 @@ fn holder(host: &str, bucket: &str, is_here: bool) -> (Overview, LockName, Entry
     let id = LockId { client_id: ClientId::from_bytes([7; 16]), serial: 1 };
     let mut info = AgentInfo::default();
     (info.pid, info.command, info.host) = (4711, "make".to_owned(), host.to_owned());
+    info.user = if host == "here" { "bea" } else { "" }.to_owned();
     let details = Agent::new(bucket.into(), info.into(), is_here.then_some(1));
     let entry = Entry::new(id, Mode::Exclusive);
     let mut overview = Overview::default();
@@ -170,4 +171,19 @@ fn a_process_is_known_by_its_state_and_its_parent() {
         assert_eq!(us, Some(Seen { is_stopped: false, parent }));
     }
     assert_eq!(seen(u32::MAX), None);
+}
+
+#[test]
+fn of_another_users_lock_one_sees_whose_it_is_and_only_root_is_told_how_to_end_it() {
+    let mut here = Here::made_up(|_| None);
+    here.place = Place::of_system();
+    let theirs = holder("here", "default", false);
+    let id = theirs.2.id.client_id;
+    assert_eq!(here.see(&theirs.0, Some(1)).who(id), "make[4711] of bea");
+    assert_eq!(lines(&here, &theirs), [""; 0]);
+    here.is_root = true;
+    assert_eq!(lines(&here, &theirs), ["kill 4711", r"navlock run --steal 'it'\''s' true"]);
+    (here.is_root, here.user) = (false, "bea".to_owned());
+    assert_eq!(here.see(&theirs.0, Some(1)).who(id), "make[4711]");
+    assert_eq!(lines(&here, &theirs).len(), 2);
 }

@@ -52,9 +52,13 @@ impl Web {
             Listener::Tcp(address, _) => Some(address.port()),
             Listener::Unix(_) => None,
         };
+        let navlock::AgentInfo { host, user, .. } = navlock::this_process();
+        // Where several users meet, pages say whose the locks of others are.
+        let user = place.is_of_system().then_some(user);
         let about = Object::default()
             .string("socket", &place.socket().to_string_lossy())
-            .string("host", &navlock::this_process().host)
+            .string("host", &host)
+            .if_known(user.as_ref(), |it, user| it.string("user", user))
             .boolean("canSteal", allow_steal)
             .if_known(bucket, |it, bucket| it.string("bucket", bucket));
         let (feed, gate) = (Feed::start(place.clone())?, Gate::new(port));

@@ -169,7 +169,7 @@ function who(info, { place = true, why = true } = {}) {
   return make('span', { class: 'who' },
     make('span', { class: 'text' }, program(info) || 'process'),
     info.pid ? make('span', { class: 'pid' }, `[${info.pid}]`) : '',
-    place && at && info.host !== all.head.host ? make('span', { class: 'aside' }, ` ${clipped(at, 40)}`) : '',
+    place && at && (info.host !== all.head.host || (all.head.user ?? info.user) !== info.user) ? make('span', { class: 'aside' }, ` ${clipped(at, 40)}`) : '',
     why && info.why ? make('span', { class: 'aside' }, ' (', text(info.why, 60), ')') : '');
 }
 

@@ -69,7 +69,12 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
         let (told, remedy) = (printable(&found.told()), printable(&found.remedy()));
         context.verbosity.tell(format_args!("{told}; {remedy}"));
     }
-    if let Some(elsewhere) = logs_elsewhere(context) {
+    if context.place.is_of_system() {
+        context.verbosity.tell(
+            "the machine's broker logs to its error stream; what a service of systemd's logs is shown by \
+             'journalctl -u navlock'",
+        );
+    } else if let Some(elsewhere) = logs_elsewhere(context) {
         context.verbosity.tell(elsewhere);
     } else if known.is_empty() && !args.follow {
         let file = file.display();

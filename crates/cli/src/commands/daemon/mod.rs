@@ -89,6 +89,9 @@ fn stop(context: &Context) -> Result<ExitCode, Failure> {
     };
     let rest = match status.as_ref().map_or(0, |status| status.clients) {
         0 => String::new(),
+        _ if context.place.is_of_system() => {
+            "; its clients keep their locks, and wait until it is started again".to_owned()
+        }
         1 => "; its client starts another one and keeps its locks".to_owned(),
         clients => format!("; its {clients} clients start another one and keep their locks"),
     };

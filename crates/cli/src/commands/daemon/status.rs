@@ -44,14 +44,17 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
     let socket = context.place.socket().to_string_lossy();
     let mut control = match Control::connect(&context.place) {
         Ok(control) => control,
-        Err(error) if *error.reason() == Reason::NotRunning => {
+        Err(error) if matches!(error.reason(), Reason::NotRunning | Reason::NoSystemBroker) => {
             answer(if args.json {
                 let object = Object::default().boolean("running", false);
                 format!("{}\n", object.string("socket", &socket))
             } else {
-                format!(
-                    "no broker is running at {socket}; the next client that needs it starts it\n"
-                )
+                match error.reason() {
+                    Reason::NoSystemBroker => format!("{}\n", error.reason()),
+                    _ => format!(
+                        "no broker is running at {socket}; the next client that needs it starts it\n"
+                    ),
+                }
             })?;
             return Err(Failure::silent(UNREACHABLE));
         }

@@ -26,7 +26,9 @@ const BEYOND: &str = "see below what the etcd of the settings is like; leave the
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
     let mut checks = running(context);
-    let faults = faults::known(settings::state_directory().as_deref(), &context.place);
+    // The machine's broker is another user's, and so is its directory for state.
+    let state = settings::state_directory().filter(|_| !context.place.is_of_system());
+    let faults = faults::known(state.as_deref(), &context.place);
     checks.extend(
         faults.iter().map(|found| Check::warn("faults", found.told()).remedy(found.remedy())),
     );
@@ -41,7 +43,7 @@ fn running(context: &Context) -> Vec<Check> {
                 Ok(status) => status,
                 Err(error) => return vec![Check::fail("broker", Error::from(error))],
             };
-            let mut checks = vec![release(&status)];
+            let mut checks = vec![release(&status, context.place.is_of_system())];
             checks.extend(surroundings(&status));
             checks.push(match context.connect_to_running() {
                 Ok(reach) => speed(&reach, status.reach.is_some()),
@@ -52,16 +54,29 @@ fn running(context: &Context) -> Vec<Check> {
         Err(error) if *error.reason() == Reason::NotRunning => {
             vec![Check::ok("broker", "not running; the next client that needs it starts it")]
         }
+        Err(error) if *error.reason() == Reason::NoSystemBroker => {
+            vec![Check::fail("broker", Reason::NoSystemBroker)]
+        }
+        // What is wrong with the place was said.
+        Err(error)
+            if matches!(error.reason(), Reason::Place(_)) && context.place.is_of_system() =>
+        {
+            Vec::new()
+        }
         Err(error) => vec![Check::fail("broker", error)],
     }
 }
 
-fn release(Status { pid, release, .. }: &Status) -> Check {
+fn release(Status { pid, release, .. }: &Status, is_of_system: bool) -> Check {
     if release == RELEASE {
         return Check::ok("broker", format!("process {pid}, release {RELEASE} as this navlock"));
     }
     let detail = format!("process {pid} is of release {release}, this navlock of {RELEASE}");
-    let remedy = "when it suits, 'navlock daemon stop': the next one is of this release";
+    let remedy = if is_of_system {
+        "have an administrator start it anew (systemctl restart navlock); no lock is lost by that"
+    } else {
+        "when it suits, 'navlock daemon stop': the next one is of this release"
+    };
     Check::warn("broker", detail).remedy(remedy)
 }
 

@@ -85,6 +85,12 @@ fn variable(name: &str, value: &OsStr) -> Check {
                 .remedy("make it absolute")
         }
         "NAVLOCK_SOCKET" => ok("the broker's socket"),
+        "NAVLOCK_SYSTEM" if value == "0" => ok("this user's own broker, which is the default"),
+        "NAVLOCK_SYSTEM" if value == "1" => ok("the machine's broker, which several users share"),
+        "NAVLOCK_SYSTEM" if Path::new(value).is_absolute() => {
+            ok("the directory of the machine's broker, which several users share")
+        }
+        "NAVLOCK_SYSTEM" => warn("counts as 1").remedy("set it to 1, or to 0"),
         // The values of these two are checked together with the settings. They are not shown here:
         // users show this output to others, and a value that was meant for something else may
         // contain passwords.
@@ -203,6 +209,10 @@ mod tests {
             ("NAVLOCK_SOCKET", "", Level::Ok),
             ("NAVLOCK_SOCKET", "/tmp/x/sock", Level::Ok),
             ("NAVLOCK_SOCKET", "sock", Level::Warn),
+            ("NAVLOCK_SYSTEM", "0", Level::Ok),
+            ("NAVLOCK_SYSTEM", "1", Level::Ok),
+            ("NAVLOCK_SYSTEM", "/run/locks", Level::Ok),
+            ("NAVLOCK_SYSTEM", "yes", Level::Warn),
             ("NAVLOCK_IDLE_SECS", "2.5", Level::Ok),
             ("NAVLOCK_IDLE_SECS", "soon", Level::Fail),
             ("NAVLOCK_TIMEOUT", "1m30s", Level::Ok),

@@ -11,9 +11,10 @@ use std::{
 use navlock::{Place, PlaceError, Reason};
 use navlock_broker::Control;
 use navlock_platform::{
-    file::{create_private_directory, mode_at},
+    file::{create_private_directory, group_at, mode_at},
     file_lock,
     socket::Listener,
+    user::{group, group_name, is_assigned},
 };
 
 use super::Check;
@@ -22,6 +23,9 @@ use super::Check;
 const TURNED_BACK: Duration = Duration::from_secs(2);
 
 pub(super) fn checks(place: &Place) -> Vec<Check> {
+    if place.is_of_system() {
+        return of_system(place).into_iter().collect();
+    }
     let mut checks = vec![usable(place)];
     checks.extend(place.secluded().map(|why| Check::warn("private /tmp", why)));
     // Nothing is written into a place that belongs to another user.
@@ -31,6 +35,30 @@ pub(super) fn checks(place: &Place) -> Vec<Check> {
         checks.push(clock(&place.broker_lock()));
     }
     checks
+}
+
+/// Whether this user may use the machine's broker. Nothing if there is no such place, because then there is no
+/// such broker either.
+fn of_system(place: &Place) -> Option<Check> {
+    let (socket, directory) = (place.socket().display(), place.directory());
+    match place.check() {
+        Ok(()) => {
+            let group = fs::metadata(directory).map(|found| group_name(group_at(&found)));
+            let group = group.unwrap_or_default();
+            let detail = format_args!("{socket}, for the members of the group {group}").to_string();
+            Some(Check::ok("place", detail))
+        }
+        Err(PlaceError::Io(_, error)) if error.kind() == ErrorKind::NotFound => None,
+        Err(PlaceError::NotAllowed(_, name)) if group(&name).is_some_and(is_assigned) => {
+            let detail =
+                format!("this user is in the group {name}, but not since this session began");
+            Some(
+                Check::fail("place", detail)
+                    .remedy(format_args!("log in anew, or 'newgrp {name}'")),
+            )
+        }
+        Err(error) => Some(Check::fail("place", error)),
+    }
 }
 
 /// Checks the directory, the socket and the length of its path.

@@ -1,4 +1,4 @@
-//! The socket of a hold. It is in the broker's directory, and is named after the hold's id.
+//! The socket of a hold. It is in the directory of this user's broker, and is named after the hold's id.
 //!
 //! A question is a line, and so is its answer. Nobody listens at the socket of a hold that has
 //! ended. Any process that finds such a socket removes it.
@@ -30,7 +30,7 @@ const ABANDONED: Duration = Duration::from_secs(60);
 /// The socket of one hold. The file is removed when the value is dropped.
 pub(super) struct Socket {
     listener: Listener,
-    directory: PathBuf,
+    place: Place,
     /// The socket's name at the moment.
     name: String,
     id: ClientId,
@@ -47,26 +47,26 @@ impl Socket {
     ///
     /// If the directory cannot be used, or there is no room in it.
     pub(super) fn prepare(place: &Place, id: ClientId) -> io::Result<Self> {
-        let directory = place.holds();
-        make(&directory)?;
-        sweep(&directory);
-        Self::listen(directory, id)
+        make(place)?;
+        sweep(&place.holds());
+        Self::listen(place.clone(), id)
     }
 
     /// Listens from within the directory, because a path may be longer than the system takes for a
     /// socket.
-    fn listen(directory: PathBuf, id: ClientId) -> io::Result<Self> {
+    fn listen(place: Place, id: ClientId) -> io::Result<Self> {
+        let directory = place.holds();
         let name = format!("{id}.{TEMPORARY}");
         let listener = within(&directory, || Listener::bind(&name))?;
         listener.set_nonblocking(true)?;
         let identity = identity_at(&directory.join(&name))?;
-        Ok(Self { listener, directory, name, id, identity, removal: None })
+        Ok(Self { listener, place, name, id, identity, removal: None })
     }
 
     /// Gives the socket its final name, at which others look.
     pub(super) fn publish(&mut self) -> io::Result<()> {
-        let name = self.id.to_string();
-        fs::rename(self.directory.join(&self.name), self.directory.join(&name))?;
+        let (directory, name) = (self.place.holds(), self.id.to_string());
+        fs::rename(directory.join(&self.name), directory.join(&name))?;
         self.name = name;
         self.watch();
         Ok(())
@@ -78,19 +78,23 @@ impl Socket {
         if self.is_there() {
             return Ok(());
         }
-        make(&self.directory)?;
-        let _ = fs::remove_file(self.directory.join(format!("{}.{TEMPORARY}", self.id)));
-        *self = Self::listen(self.directory.clone(), self.id)?;
+        make(&self.place)?;
+        let _ = fs::remove_file(self.place.holds().join(format!("{}.{TEMPORARY}", self.id)));
+        *self = Self::listen(self.place.clone(), self.id)?;
         self.publish()
     }
 
+    fn path(&self) -> PathBuf {
+        self.place.holds().join(&self.name)
+    }
+
     fn is_there(&self) -> bool {
-        identity_at(&self.directory.join(&self.name)).is_ok_and(|found| found == self.identity)
+        identity_at(&self.path()).is_ok_and(|found| found == self.identity)
     }
 
     /// Watches the socket anew. A watch that has told something would tell it again and again.
     pub(super) fn watch(&mut self) {
-        self.removal = removal(&self.directory.join(&self.name));
+        self.removal = removal(&self.path());
     }
 
     /// Readable once the socket may have been removed.
@@ -113,18 +117,23 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.is_there() {
-            let _ = fs::remove_file(self.directory.join(&self.name));
+            let _ = fs::remove_file(self.path());
         }
     }
 }
 
 /// Makes the directory, and checks that only this user may use it.
-fn make(directory: &Path) -> io::Result<()> {
-    match file::create_private_directory(directory) {
+fn make(place: &Place) -> io::Result<()> {
+    let directory = place.holds();
+    // Whoever connects to this user's own broker makes the directory above.
+    if place.is_of_system() {
+        Place::of_user().prepare().map_err(io::Error::other)?;
+    }
+    match file::create_private_directory(&directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    check(directory)
+    check(&directory)
 }
 
 /// Checks that only this user may use a directory.

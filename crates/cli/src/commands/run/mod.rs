@@ -88,7 +88,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     if args.no_fork {
         info.command = command_line;
         locks.describe(&info);
-        return Err(become_command(lifeline, &names, &work, &guards));
+        return Err(become_command(lifeline, context, &names, &work, &guards));
     }
     let policy = Policy { on_lost: args.on_lost, grace: grace(&args, &guards)? };
     // From here on, signals are forwarded to the command.
@@ -98,7 +98,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     if args.on_lost != OnLost::Ignore {
         refuse_lost(&guards)?;
     }
-    let (child, mut lifeline) = spawn(lifeline, &names, &work, &guards, |child| {
+    let (child, mut lifeline) = spawn(lifeline, context, &names, &work, &guards, |child| {
         supervisor.begins(child);
         info.pid = child.id();
         info.command = command_line;
@@ -199,15 +199,16 @@ fn tell_of_loss(name: &ResourceName, lost: Lost, command: supervise::Command, on
 /// holds the locks, like a child of flock(1), and waiters wait until the command has ended.
 fn spawn(
     mut lifeline: Option<Lifeline>,
+    context: &Context,
     names: &[ResourceName],
     work: &Work,
     guards: &[LockGuard],
     describe: impl FnOnce(&Child),
 ) -> Result<(Child, Option<Lifeline>), Failure> {
-    let mut command = prepared(names, work, guards);
+    let mut command = prepared(context, names, work, guards);
     let spawned = command.spawn().or_else(|error| {
         let script = work.as_script(&error).ok_or(error)?;
-        command = prepared(names, &script, guards);
+        command = prepared(context, names, &script, guards);
         command.spawn()
     });
     // This comes before the lifeline is handed over, because after that the locks belong to the
@@ -226,14 +227,15 @@ fn spawn(
 /// Returns only if that fails.
 fn become_command(
     lifeline: Option<Lifeline>,
+    context: &Context,
     names: &[ResourceName],
     work: &Work,
     guards: &[LockGuard],
 ) -> Failure {
-    let mut command = prepared(names, work, guards);
+    let mut command = prepared(context, names, work, guards);
     let mut error = execute(&mut command);
     if let Some(script) = work.as_script(&error) {
-        error = execute(&mut prepared(names, &script, guards));
+        error = execute(&mut prepared(context, names, &script, guards));
     }
     // The lifeline is not handed over, because this process itself inherits it. With its
     // connection, the process loses everything else by which the broker knows it.
@@ -252,7 +254,12 @@ fn not_run(command: &Command, error: &io::Error) -> Failure {
 }
 
 /// The command, with the variables that tell it of its locks.
-fn prepared(names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Command {
+fn prepared(
+    context: &Context,
+    names: &[ResourceName],
+    work: &Work,
+    guards: &[LockGuard],
+) -> Command {
     let mut command = match work {
         Work::Program(program, arguments) => {
             let mut command = shell::command_of(program);
@@ -263,6 +270,7 @@ fn prepared(names: &[ResourceName], work: &Work, guards: &[LockGuard]) -> Comman
     };
     signal::hand_on(&mut command);
     variables::set(&mut command, names, guards);
+    variables::set_place(&mut command, &context.place);
     command
 }
 

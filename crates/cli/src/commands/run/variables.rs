@@ -2,9 +2,9 @@
 
 use std::{env, process::Command};
 
-use navlock::{INSIDE_VARIABLE, LockGuard, ResourceName, surrounding, told_to_command};
+use navlock::{INSIDE_VARIABLE, LockGuard, Place, ResourceName, surrounding, told_to_command};
 
-use crate::commands::named::in_order_of;
+use crate::{args::SOCKET, commands::named::in_order_of};
 
 /// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.
@@ -13,6 +13,19 @@ const LONGEST: usize = 32 << 10;
 const NAME: &str = "NAVLOCK_NAME";
 const MODE: &str = "NAVLOCK_MODE";
 const FENCE: &str = "NAVLOCK_FENCE";
+
+/// The variable by which a program uses the machine's broker.
+const SYSTEM: &str = "NAVLOCK_SYSTEM";
+
+/// Has the command use the machine's broker, if its locks are there. Otherwise it would not find them.
+pub(super) fn set_place(command: &mut Command, place: &Place) {
+    if place.is_of_system() && Place::from_env().as_ref() != Ok(place) {
+        command.env_remove(SOCKET);
+        if env::var_os(SYSTEM).is_none_or(|value| value.is_empty() || value == "0") {
+            command.env(SYSTEM, "1");
+        }
+    }
+}
 
 /// Tells the command that it runs inside these locks, the names of which were given in this order.
 pub(super) fn set(command: &mut Command, names: &[ResourceName], guards: &[LockGuard]) {
