@@ -28,10 +28,16 @@ for user in root daemon; do
   inside setpriv --reuid "$user" --clear-groups navlock daemon stop
 done
 for file in /usr/share/man/man1/navlock-run.1.gz /usr/share/doc/navlock/copyright \
-  /usr/share/bash-completion/completions/navlock /usr/lib/systemd/user/navlock.socket; do
+  /usr/share/bash-completion/completions/navlock /usr/lib/systemd/user/navlock.socket \
+  /usr/lib/systemd/system/navlock.socket /usr/lib/sysusers.d/navlock.conf \
+  /usr/lib/tmpfiles.d/navlock-system.conf; do
   test -s "$root$file" || { echo "it lacks $file" >&2; exit 1; }
 done
-grep -q '^ExecStart=/usr/bin/navlock ' "$root/usr/lib/systemd/user/navlock.service"
+for whose in user system; do
+  grep -q '^ExecStart=/usr/bin/navlock ' "$root/usr/lib/systemd/$whose/navlock.service"
+done
+enabled=$(find "$root/etc/systemd" -name '*navlock*')
+test -z "$enabled" || { echo "it enables $enabled" >&2; exit 1; }
 inside dpkg --purge navlock
 left=$(find "$root/usr" "$root/etc" -name '*navlock*')
 test -z "$left" || { echo "it leaves $left" >&2; exit 1; }
@@ -71,17 +77,19 @@ pub(super) fn deb() -> Result<String> {
     Ok(format!("{name} is installed in a fresh Debian, used, and removed without a trace"))
 }
 
-/// Writes systemd's units, with the path of the installed program.
+/// Writes systemd's units for users and for the machine, with the path of the installed program.
 fn units(share: &Path) -> Result {
-    let from = root().join("contrib/systemd/user");
-    let to = share.join("systemd");
-    let failed = |error: std::io::Error| format!("{}: {error}", to.display());
-    fs::create_dir_all(&to).map_err(failed)?;
-    let service = fs::read_to_string(from.join("navlock.service")).map_err(failed)?;
-    let lines = service.lines().filter(|line| !line.contains("cargo install"));
-    let lines: Vec<_> = lines.map(|line| line.replace("%h/.cargo/bin/", "/usr/bin/")).collect();
-    fs::write(to.join("navlock.service"), lines.join("\n") + "\n").map_err(failed)?;
-    fs::copy(from.join("navlock.socket"), to.join("navlock.socket")).map_err(failed)?;
+    for (whose, program) in [("user", "%h/.cargo/bin/"), ("system", "/usr/local/bin/")] {
+        let from = root().join("contrib/systemd").join(whose);
+        let to = share.join("systemd").join(whose);
+        let failed = |error: std::io::Error| format!("{}: {error}", to.display());
+        fs::create_dir_all(&to).map_err(failed)?;
+        let service = fs::read_to_string(from.join("navlock.service")).map_err(failed)?;
+        let lines = service.lines().filter(|line| !line.contains("cargo install"));
+        let lines: Vec<_> = lines.map(|line| line.replace(program, "/usr/bin/")).collect();
+        fs::write(to.join("navlock.service"), lines.join("\n") + "\n").map_err(failed)?;
+        fs::copy(from.join("navlock.socket"), to.join("navlock.socket")).map_err(failed)?;
+    }
     Ok(())
 }
 
