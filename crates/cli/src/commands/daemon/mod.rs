@@ -20,6 +20,7 @@ use super::Context;
 use crate::{
     counts::prometheus,
     exit::{Failure, answer},
+    text::printable,
 };
 
 /// The broker itself, which clients start when they need it.
@@ -37,6 +38,8 @@ pub(crate) enum DaemonCommand {
     /// Ends the broker.
     ///
     /// Connected clients start another broker and keep their locks.
+    ///
+    /// Of the machine's broker (--system) only root and its own user can do this.
     ///
     /// Exit codes: 0 if the broker has ended or none runs; 1 if it does not end; 69 if it cannot be asked.
     Stop,
@@ -81,6 +84,9 @@ fn stop(context: &Context) -> Result<ExitCode, Failure> {
     let Some(Stopped { status, signalled, .. }) =
         stopped.map_err(|error| match error.reason() {
             Reason::Hangs(_) => Failure::new(1, &error),
+            Reason::Refused(why) if context.place.is_of_system() => {
+                Failure::new(1, format_args!("the broker goes on: {}", printable(why)))
+            }
             _ => Error::from(error).into(),
         })?
     else {
