@@ -82,6 +82,11 @@ class Realm {
     return this.#addon.openUserAgent(this.#addon.MACHINE, false, socket, program);
   }
 
+  /** Opens the user agent that several users of this machine share. Returns its number. */
+  openSystem() {
+    return this.#addon.openUserAgent(this.#addon.SYSTEM, false, null, null);
+  }
+
   /** Forgets a user agent when this object is collected. */
   holdUserAgent(object, number) {
     registerFinalization(this.#userAgents, object, number, object);

@@ -9,7 +9,7 @@ const { environment } = require('./environment.cjs');
 const { MAX_BUCKET, defaultBucket } = require('./origin.cjs');
 const { findProgram } = require('./program.cjs');
 
-const REACHES = ['process', 'machine'];
+const REACHES = ['process', 'machine', 'system'];
 
 class Settings {
   #reach;
@@ -18,7 +18,7 @@ class Settings {
   #program;
   #reports;
 
-  /** @returns {'process' | 'machine'} how far locks are seen */
+  /** @returns {'process' | 'machine' | 'system'} how far locks are seen */
   get reach() {
     return (this.#reach ??= toReach(environment('NAVLOCK_REACH') ?? 'machine', 'NAVLOCK_REACH'));
   }
@@ -57,7 +57,7 @@ class Settings {
 
 /** @param {string} what  where `value` is from */
 function toReach(value, what) {
-  if (!REACHES.includes(value)) throw new TypeError(`${what} is ${JSON.stringify(value)}, not "process" or "machine"`);
+  if (!REACHES.includes(value)) throw new TypeError(`${what} is ${JSON.stringify(value)}, not "process", "machine" or "system"`);
   return value;
 }
 

@@ -88,13 +88,14 @@ function closed() {
  * Which user agent is meant.
  *
  * @typedef {object} Place
- * @property {'process' | 'machine'} reach
+ * @property {'process' | 'machine' | 'system'} reach
  * @property {boolean} isPrivate
  * @property {string | null} socket  of the broker, for the reach `machine`; `null` if none is named
  */
 
 /** @param {Place} place */
 function open(realm, { isPrivate, reach, socket }) {
+  if (reach === 'system') return realm.openSystem();
   return reach === 'process' ? realm.openProcess(isPrivate) : realm.openMachine(socket, settings.program);
 }
 

@@ -135,6 +135,7 @@ function! {
             protocol::reach::MACHINE => {
                 realm.open_machine(js.to_string(socket)?, js.to_string(program)?)?
             }
+            protocol::reach::SYSTEM => realm.open_system()?,
             other => return Err(Failure::Own(format!("there is no reach {other}"))),
         };
         js.u32(user_agent)

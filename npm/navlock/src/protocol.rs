@@ -60,10 +60,12 @@ pub(crate) mod flag {
 pub(crate) mod reach {
     pub(crate) const PROCESS: u32 = 0;
     pub(crate) const MACHINE: u32 = 1;
+    /// Several users of the machine.
+    pub(crate) const SYSTEM: u32 = 2;
 }
 
 /// The properties that the JavaScript side reads.
-pub(crate) const NUMBERS: [(&CStr, u32); 16] = [
+pub(crate) const NUMBERS: [(&CStr, u32); 17] = [
     (c"PENDING", Status::Pending as u32),
     (c"GRANTED", Status::Granted as u32),
     (c"UNAVAILABLE", Status::Unavailable as u32),
@@ -80,4 +82,5 @@ pub(crate) const NUMBERS: [(&CStr, u32); 16] = [
     (c"TELLS_DEADLOCK", flag::TELLS_DEADLOCK),
     (c"PROCESS", reach::PROCESS),
     (c"MACHINE", reach::MACHINE),
+    (c"SYSTEM", reach::SYSTEM),
 ];

@@ -38,6 +38,20 @@ pub(crate) fn machine(
         return BrokerReach::connect_when_needed(ConnectOptions::default())
             .map(|reach| Arc::new(UserAgent::with_reach(reach)));
     };
+    at(place, program)
+}
+
+/// The user agent whose locks several users of this machine see. The user agent connects when it is first asked for
+/// something. Nothing is started: an administrator starts that broker.
+///
+/// # Errors
+///
+/// If this process may have no more threads or descriptors.
+pub(crate) fn system() -> Result<Arc<UserAgent>, ConnectError> {
+    at(Place::of_system(), None)
+}
+
+fn at(place: Place, program: Option<String>) -> Result<Arc<UserAgent>, ConnectError> {
     let mut known = OF_THE_MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     if let Some(user_agent) = known.get(place.socket()).and_then(Weak::upgrade) {

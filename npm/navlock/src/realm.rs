@@ -119,6 +119,12 @@ impl Realm {
         self.with(|state| Ok(add(&mut state.user_agents, user_agent)))
     }
 
+    /// Opens the user agent that several users of this machine share. Returns its number.
+    pub(crate) fn open_system(&self) -> Result<u32, Failure> {
+        let user_agent = reach::system().map_err(|error| Failure::Own(error.to_string()))?;
+        self.with(|state| Ok(add(&mut state.user_agents, user_agent)))
+    }
+
     /// Opens a lock manager of a bucket, with an agent of its own. Returns its number.
     pub(crate) fn open_manager(&self, user_agent: u32, bucket: &str) -> Result<u32, Failure> {
         self.with(|state| {

@@ -62,10 +62,13 @@ export declare const LockManager: { readonly prototype: LockManager; [Symbol.has
 export declare const locks: LockManager;
 
 /** How far locks are seen. */
-export type Reach = 'process' | 'machine';
+export type Reach = 'process' | 'machine' | 'system';
 
 export interface UserAgentOptions {
-  /** `'machine'` by default, or what `NAVLOCK_REACH` says: all processes of this user. */
+  /**
+   * `'machine'` by default, or what `NAVLOCK_REACH` says: all processes of this user. `'system'`: those of several
+   * users of this machine, by a broker that an administrator starts.
+   */
   reach?: Reach;
   /** The bucket of {@link UserAgent.locks}; by default the program's package, or `NAVLOCK_BUCKET`. */
   bucket?: string;

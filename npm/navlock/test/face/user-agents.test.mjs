@@ -51,10 +51,11 @@ for (const env of [{}, { NAVLOCK_REACH: 'process' }, { NAVLOCK_REACH: 'machine',
 
 for (const [what, options, message] of [
   ['options that are no object', 'machine', /options are not an object/],
-  ['an unknown reach', { reach: 'moon' }, /reach is "moon", not "process" or "machine"/],
+  ['an unknown reach', { reach: 'moon' }, /reach is "moon", not "process", "machine" or "system"/],
   ['a private user agent of the machine', { reach: 'machine', private: true }, /only the reach "process" has private/],
   ['private that is no boolean', { private: 1 }, /private is not a boolean/],
   ['a socket of a process', { reach: 'process', socket: '/tmp/sock' }, /the reach "process" has no socket/],
+  ['a socket of the broker of several users', { reach: 'system', socket: '/tmp/sock' }, /the reach "system" has no socket/],
   ['a socket that is no path', { reach: 'machine', socket: 5 }, /socket is not a path/],
   ['a bucket without a name', { bucket: '' }, /bucket is not a name/],
   ['a bucket that is no string', { bucket: 5 }, /bucket is not a name/],
@@ -78,7 +79,7 @@ test('an environment that makes no sense is told by the first request, not by th
     const other = createUserAgent({ reach: 'process', private: true }).locks;
     return [thrown, await locks.request('db', () => {}).catch(told), await locks.query().catch(told), await other.request('db', () => 'granted')];
   });
-  const told = 'TypeError: NAVLOCK_REACH is "moon", not "process" or "machine"';
+  const told = 'TypeError: NAVLOCK_REACH is "moon", not "process", "machine" or "system"';
   assert.deepEqual(outcome, [told, told, told, 'granted']);
 });
 
