@@ -124,6 +124,9 @@ mod told;
 // A terminal.
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod top;
+// Users, who are other ones for the kernel.
+#[cfg(target_os = "linux")]
+mod users;
 mod wait;
 // Sockets of Unix that a browser's page is opened by.
 #[cfg(all(unix, feature = "web"))]

@@ -82,6 +82,8 @@ const ROLES: &[(&str, Role)] = &[
     ("stopped::asks", crate::stopped::asks),
     #[cfg(target_os = "linux")]
     ("removed::unheard", removed::unheard),
+    #[cfg(target_os = "linux")]
+    ("users::holds", crate::users::sharing::holds),
 ];
 
 /// The arguments of this program with which it plays a role.
