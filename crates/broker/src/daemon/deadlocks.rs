@@ -199,7 +199,9 @@ impl Daemon {
         // here.
         if self.guests().is_some() {
             // All members of a cycle are told of it, whosever they are.
-            events.iter_mut().for_each(|event| veil_change(&mut event.change));
+            for event in &mut events {
+                veil_change(&mut event.change);
+            }
         }
         let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
         let mut nothing = Elsewhere::default();

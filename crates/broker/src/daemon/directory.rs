@@ -83,3 +83,27 @@ impl<C> Directory<C> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_everybody_is_shown_is_free_for_its_client_alone() {
+        let directory = Directory::default();
+        let [one, other] = [(); 2].map(|()| Arc::new(Mutex::new(())));
+        let [one_key, other_key] = [[1; 16], [2; 16]];
+        let is_free = |agent, client: &Arc<Mutex<()>>, key| {
+            directory.is_free_for(agent, &Arc::downgrade(client), Some(key))
+        };
+        let [agent, earlier] = [(); 2].map(|()| ClientId::random());
+        assert!(is_free(agent, &other, other_key));
+        directory.enter(agent, &Arc::downgrade(&one));
+        assert!(is_free(agent, &one, one_key) && !is_free(agent, &other, other_key));
+        directory.reserve([earlier].into_iter(), one_key);
+        assert!(is_free(earlier, &one, one_key) && !is_free(earlier, &other, other_key));
+        assert!(!directory.is_free_for(earlier, &Arc::downgrade(&one), None));
+        drop(one);
+        assert!(is_free(agent, &other, other_key));
+    }
+}

@@ -58,16 +58,18 @@ impl HeldNotes {
             Some((first, rest)) => (secret, records) = (*first, rest),
             None => write_all_at(&file, &secret, 0)?,
         }
-        let (records, _torn) = records.as_chunks::<RECORD>();
+        // A record that was written in part stands for nothing.
+        let records = records.chunks_exact(RECORD).map(|record| Record::try_from(record).ok());
         let (mut free, mut earlier) = (Vec::new(), HashMap::new());
-        for (place, record) in (0..).zip(records) {
-            if *record == [0; RECORD] {
-                free.push(place);
+        let mut end = 0;
+        for record in records.flatten() {
+            if record == [0; RECORD] {
+                free.push(end);
             } else {
-                earlier.insert(*record, place);
+                earlier.insert(record, end);
             }
+            end += 1;
         }
-        let end = u32::try_from(records.len()).unwrap_or(u32::MAX);
         Ok(Self { file, secret, places: HashMap::new(), free, end, earlier })
     }
 

@@ -79,6 +79,19 @@ pub struct Limits {
     pub handshake: Duration,
 }
 
+impl Limits {
+    /// What all connections of one user can have together, where several users share the daemon.
+    pub(super) fn of_user(self) -> Self {
+        Self {
+            agents: self.agents.min(1 << 12),
+            requests: self.requests.min(1 << 16),
+            name_bytes: self.name_bytes.min(16 << 20),
+            queries: self.queries.min(16),
+            ..self
+        }
+    }
+}
+
 impl Default for Options {
     /// Ends after thirty seconds without a client, has ten seconds of recovery time, and lets
     /// clients own names.

@@ -95,14 +95,14 @@ impl Daemon {
         delegations: Option<Arc<Delegations>>,
     ) -> Self {
         let is_leased = user_agent.is_leased();
-        let guests = options.group.map(|_| Guests::new(options.limits));
+        let guests = options.group.map(|_| Guests::new(options.limits.of_user()));
         let directory = Arc::new(Directory::default());
         if let Some(files) = files.as_ref().filter(|_| guests.is_some()) {
             reserve_agents(files, found, &directory);
         }
         Self {
+            limits: if guests.is_some() { options.limits.of_user() } else { options.limits },
             guests,
-            limits: options.limits,
             reach: options.reach.clone().or(is_leased.then(|| "other machines".to_owned())),
             user_agent,
             started: Instant::now(),

@@ -126,7 +126,9 @@ impl Teller {
 
     fn put_events(&mut self, mut events: Vec<LookEvent>) -> Result<(), CodecError> {
         if let Some(view) = &mut self.view {
-            events.iter_mut().for_each(|event| view.veil(&mut event.change));
+            for event in &mut events {
+                view.veil(&mut event.change);
+            }
         }
         if events.is_empty() { Ok(()) } else { self.put(&FromDaemon::LookEvents { events }) }
     }
