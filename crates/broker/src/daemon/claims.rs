@@ -110,7 +110,9 @@ impl Claims {
                         "the broker was killed before the theft; look, and steal again".to_owned();
                     client.settle(request, Outcome::Failed(Error::refused(why)));
                 } else if self.has_room(client.limits(), &name)? {
-                    let since = self.on_our_clock(since);
+                    let whose = (agent, request);
+                    let said = self.on_our_clock(since);
+                    let since = client.waits_since(whose, (&name, kind.mode()), said);
                     self.requests.push(ClaimedRequest { agent, request, name, kind, since });
                 } else {
                     client.settle(request, client.no_room());

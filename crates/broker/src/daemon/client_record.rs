@@ -239,8 +239,11 @@ impl ClientRecord {
             outcome = self.place(id, kind, slot, can_own, outcome);
         }
         match outcome {
-            None => self.lookers.note_wait(),
-            Some(Outcome::Granted(token, _)) => self.note_held(id, token),
+            None => {
+                self.lookers.note_wait();
+                self.note_request(id, None);
+            }
+            Some(Outcome::Granted(token, _)) => self.note_request(id, Some(token)),
             Some(_) => {}
         }
         if let Some((of, name)) = known {
@@ -373,9 +376,11 @@ impl ClientRecord {
             Poll::Ready((request, Outcome::Granted(token, _))) => {
                 // Those who wait may be inside this lock.
                 self.lookers.note_wait();
-                self.note_held(request, token);
+                self.note_request(request, Some(token));
             }
-            Poll::Ready((request, Outcome::Lost(..))) => self.note_ended(request),
+            Poll::Ready((request, Outcome::Lost(..) | Outcome::Failed(_))) => {
+                self.note_ended(request);
+            }
             _ => {}
         }
         match outcome {

@@ -40,6 +40,7 @@ impl ClientRecord {
         let asked = self.make(agent, request, name, RequestKind::IfAvailable(mode), None);
         if let Some(Outcome::Granted(..)) = asked {
             self.requests.date_back(request, since, Some(token));
+            self.note_request(request, Some(token));
             self.requests.tell(request);
         } else {
             self.requests.finish(request);
@@ -57,6 +58,7 @@ impl ClientRecord {
             self.settle(request, outcome);
         } else {
             self.requests.date_back(request, since, None);
+            self.note_request(request, None);
             self.requests.tell(request);
         }
     }

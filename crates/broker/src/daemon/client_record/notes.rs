@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use navlock_core::ClientId;
+use navlock_core::{ClientId, Mode, ResourceName};
 use navlock_engine::{FencingToken, RequestId};
+use navlock_wire::{Agent, Moment};
 
 use super::{
-    super::{guests::User, held_notes::HeldNotes},
+    super::{
+        guests::User,
+        held_notes::{HeldNotes, Noting},
+    },
     ClaimedLock, ClientRecord,
 };
+use crate::clock;
 
 impl ClientRecord {
     /// Sets whose client it is, and the notes of what it holds.
@@ -41,14 +46,30 @@ impl ClientRecord {
 
     /// Whether an earlier daemon has granted this lock. Where one user has the daemon, its word is enough.
     pub(in super::super) fn was_granted(&mut self, lock: &ClaimedLock) -> bool {
+        let ClaimedLock { agent, request, name, mode, token, .. } = lock;
         // If the lock was inherited, the client still has it here.
-        if self.user.is_none() || self.requests.contains(lock.request) {
-            return true;
+        self.user.is_none()
+            || self.requests.contains(*request)
+            || self.believes(*agent, *request, (name, *mode, Some(*token))).is_some()
+    }
+
+    /// Since when a claimed request waits: since it has `said` so, where one user has the daemon; else since an earlier
+    /// daemon has noted it, or since now.
+    pub(in super::super) fn waits_since(
+        &mut self,
+        (agent, request): (Agent, RequestId),
+        (name, mode): (&ResourceName, Mode),
+        said: Moment,
+    ) -> Moment {
+        if self.user.is_none() {
+            return said;
         }
-        let ClaimedLock { request, name, mode, token, .. } = lock;
-        let Some(open) = self.agents.get(&lock.agent) else { return false };
-        let notes = self.notes.as_mut();
-        notes.is_some_and(|notes| notes.believes(*request, &open.of, (name, *mode, *token)))
+        self.believes(agent, request, (name, mode, None)).unwrap_or_else(clock::now)
+    }
+
+    fn believes(&mut self, agent: Agent, id: RequestId, noting: Noting<'_>) -> Option<Moment> {
+        let open = self.agents.get(&agent)?;
+        self.notes.as_mut()?.believes(id, &open.of, noting)
     }
 
     /// Whether it may have an agent of this id, which everybody is shown.
@@ -71,21 +92,19 @@ impl ClientRecord {
         }
     }
 
-    /// Notes that this is held, before the client is told.
-    pub(super) fn note_held(&mut self, id: RequestId, token: FencingToken) {
+    /// Notes that this waits or, with a token, that it is held, before the client is told.
+    pub(super) fn note_request(&mut self, id: RequestId, token: Option<FencingToken>) {
         let Self { requests, agents, notes: Some(notes), .. } = self else { return };
-        let shown = requests.of(id);
-        if let Some((shown, open)) =
-            shown.and_then(|shown| Some((shown, agents.get(&shown.agent)?)))
-        {
-            notes.note_lock(id, &open.of, (shown.name, shown.mode, token));
+        let Some(shown) = requests.of(id) else { return };
+        if let Some(open) = agents.get(&shown.agent) {
+            notes.note_request(id, &open.of, (shown.name, shown.mode, token), shown.since);
         }
     }
 
-    /// Notes that this is not held.
+    /// Notes that this is over.
     pub(super) fn note_ended(&mut self, id: RequestId) {
         if let Some(notes) = &mut self.notes {
-            notes.forget_lock(id);
+            notes.forget_request(id);
         }
     }
 }
