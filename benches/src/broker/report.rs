@@ -27,11 +27,11 @@ const fn goal(row: Row, layout: Layout, whose: Peer, at_most: f64, of: Peer) -> 
     Goal { row, layout, whose, at_most, of }
 }
 
-const GOALS: [Goal; 25] = {
+const GOALS: [Goal; 27] = {
     use Layout::{OneCpu, TwoCpus};
     use Peer::{
-        Bare, Flock, InProcess, InProcessAsync, Navlock, NavlockAsking, NavlockAsync, PingPong,
-        Redis,
+        Bare, Flock, InProcess, InProcessAsync, Navlock, NavlockAsking, NavlockAsync,
+        NavlockSystem, PingPong, Redis,
     };
     use Row::{Acquire, Command, First, Handover, Kill, Query, Recall, Shared};
     [
@@ -40,6 +40,8 @@ const GOALS: [Goal; 25] = {
         goal(Acquire, OneCpu, NavlockAsync, 1.0, InProcessAsync),
         goal(Acquire, OneCpu, NavlockAsking, 1.0, Bare),
         goal(Acquire, OneCpu, NavlockAsking, 0.75, Redis),
+        goal(Acquire, OneCpu, NavlockSystem, 1.15, NavlockAsking),
+        goal(Acquire, TwoCpus, NavlockSystem, 1.15, NavlockAsking),
         goal(Acquire, TwoCpus, Navlock, 0.35, Flock),
         goal(Acquire, TwoCpus, Navlock, 1.0, InProcess),
         goal(Acquire, TwoCpus, NavlockAsync, 1.0, InProcessAsync),
@@ -76,9 +78,10 @@ const OWNED: [(Peer, &str); 6] = [
 const ASKING: &str = "`NAVLOCK_DELEGATE=0`";
 
 /// The columns of the other table.
-const COLUMNS: [(Peer, &str); 7] = [
+const COLUMNS: [(Peer, &str); 8] = [
     (Peer::Navlock, "navlock"),
     (Peer::NavlockAsking, ASKING),
+    (Peer::NavlockSystem, "`--system`"),
     (Peer::PingPong, "ping-pong"),
     (Peer::Bare, "bare broker"),
     (Peer::Flock, "flock(2)"),
@@ -97,6 +100,7 @@ impl Goal {
         let whose = match self.whose {
             Peer::NavlockAsync => "in a task ",
             Peer::NavlockAsking => "`NAVLOCK_DELEGATE=0` ",
+            Peer::NavlockSystem => "`--system` ",
             _ => "",
         };
         if (self.at_most - 1.0).abs() < f64::EPSILON {

@@ -134,8 +134,12 @@ impl Place {
     pub fn of_system() -> Self {
         let named = std::env::var_os(SYSTEM_VARIABLE).map(PathBuf::from);
         let directory = named.filter(|path| path.is_absolute());
-        let directory = directory.unwrap_or_else(|| SYSTEM.into());
-        Self { socket: directory.join("sock"), kind: Kind::System }
+        Self::of_system_in(directory.unwrap_or_else(|| SYSTEM.into()))
+    }
+
+    /// The place of a broker that several users share, in another directory than that of the machine's.
+    pub fn of_system_in(directory: impl AsRef<Path>) -> Self {
+        Self { socket: directory.as_ref().join("sock"), kind: Kind::System }
     }
 
     /// Whether this is the place of the machine's broker.

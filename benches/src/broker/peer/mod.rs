@@ -37,6 +37,8 @@ pub(super) enum Peer {
     NavlockAsync,
     /// Navlock with `NAVLOCK_DELEGATE=0`, so that it owns no names.
     NavlockAsking,
+    /// Navlock with a broker for several users, who own no names either.
+    NavlockSystem,
     /// Navlock's locks within one process, blocking and in a task.
     InProcess,
     InProcessAsync,
@@ -50,10 +52,11 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Navlock,
         Self::NavlockAsync,
         Self::NavlockAsking,
+        Self::NavlockSystem,
         Self::InProcess,
         Self::InProcessAsync,
         Self::PingPong,
@@ -85,6 +88,7 @@ impl Peer {
             Self::Navlock => "navlock",
             Self::NavlockAsync => "navlock-async",
             Self::NavlockAsking => "navlock-asking",
+            Self::NavlockSystem => "navlock-system",
             Self::InProcess => "in-process",
             Self::InProcessAsync => "in-process-async",
             Self::PingPong => "ping-pong",
@@ -102,6 +106,7 @@ impl Peer {
             (Self::Navlock, _) => "navlock",
             (Self::NavlockAsync, _) => "navlock, in a task",
             (Self::NavlockAsking, _) => "navlock, NAVLOCK_DELEGATE=0",
+            (Self::NavlockSystem, _) => "navlock --system",
             (Self::InProcess, _) => "navlock within one process",
             (Self::InProcessAsync, _) => "navlock within one process, in a task",
             (Self::PingPong, _) => "Unix socket ping-pong, 64 bytes",
@@ -166,11 +171,17 @@ impl Peer {
 
     /// Whether waiting processes stand in a queue, so that any number of them can take the lock in turn.
     pub(super) const fn has_queue(self) -> bool {
-        matches!(self, Self::Navlock | Self::NavlockAsking | Self::Bare | Self::Postgres)
+        matches!(
+            self,
+            Self::Navlock | Self::NavlockAsking | Self::NavlockSystem | Self::Bare | Self::Postgres
+        )
     }
 
     const fn is_navlock(self) -> bool {
-        matches!(self, Self::Navlock | Self::NavlockAsync | Self::NavlockAsking)
+        matches!(
+            self,
+            Self::Navlock | Self::NavlockAsync | Self::NavlockAsking | Self::NavlockSystem
+        )
     }
 
     const fn is_in_process(self) -> bool {
@@ -223,6 +234,7 @@ impl Peer {
             Self::Navlock
             | Self::NavlockAsync
             | Self::NavlockAsking
+            | Self::NavlockSystem
             | Self::PingPong
             | Self::Bare => Ok((place.clone(), Some(self.start_ours(cpu, &place)?))),
         }
@@ -241,6 +253,7 @@ impl Peer {
         match self {
             Self::Navlock | Self::NavlockAsync => navlock::serve(place, Asks::IfItMust, ready),
             Self::NavlockAsking => navlock::serve(place, Asks::EachTime, ready),
+            Self::NavlockSystem => navlock::serve(place, Asks::OfSystem, ready),
             Self::PingPong => ping_pong::serve(place, ready),
             Self::Bare => bare::serve(place, ready),
             Self::Flock | Self::InProcess | Self::InProcessAsync | Self::Redis | Self::Postgres => {
@@ -254,6 +267,7 @@ impl Peer {
         match self {
             Self::Navlock => navlock_manager(place, Asks::IfItMust),
             Self::NavlockAsking => navlock_manager(place, Asks::EachTime),
+            Self::NavlockSystem => navlock_manager(place, Asks::OfSystem),
             _ => Err(io::Error::other("it is not navlock")),
         }
     }
@@ -269,6 +283,9 @@ impl Peer {
             }
             (Self::NavlockAsking, _) => {
                 Box::new(navlock::Client::new(navlock_manager(place, Asks::EachTime)?, row))
+            }
+            (Self::NavlockSystem, _) => {
+                Box::new(navlock::Client::new(navlock_manager(place, Asks::OfSystem)?, row))
             }
             (Self::InProcess, _) => Box::new(navlock::Client::new(navlock::in_process(), row)),
             (Self::InProcessAsync, _) => Box::new(navlock::Tasks::new(navlock::in_process(), row)),

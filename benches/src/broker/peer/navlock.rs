@@ -1,6 +1,7 @@
 //! Navlock itself, through its public interface.
 
 use std::{
+    fs,
     future::Future,
     hint::black_box,
     io,
@@ -14,6 +15,7 @@ use navlock::{
     blocking::block_on,
 };
 use navlock_broker::daemon;
+use navlock_platform::file::group_at;
 
 use super::{
     super::row::{NAME, Row},
@@ -26,6 +28,17 @@ pub(in crate::broker) enum Asks {
     /// If it does not own the name.
     IfItMust,
     EachTime,
+    /// Each time, and the daemon serves several users.
+    OfSystem,
+}
+
+impl Asks {
+    fn place(self, place: &Path) -> Place {
+        match (self, place.parent()) {
+            (Self::OfSystem, Some(directory)) => Place::of_system_in(directory),
+            _ => Place::at(place),
+        }
+    }
 }
 
 /// The daemon, as the command runs it.
@@ -34,13 +47,17 @@ pub(super) fn serve(place: &Path, asks: Asks, ready: impl FnOnce()) -> io::Resul
     // It ends when it is killed.
     options.idle = None;
     options.delegate = asks == Asks::IfItMust;
+    if asks == Asks::OfSystem {
+        let directory = place.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        options.group = Some(group_at(&fs::metadata(directory)?));
+    }
     let user_agent = |first| Ok(daemon::user_agent(first));
-    daemon::run(&Place::at(place), user_agent, &options, ready).map_err(io::Error::other)
+    daemon::run(&asks.place(place), user_agent, &options, ready).map_err(io::Error::other)
 }
 
 /// A lock manager of the daemon at this place. The daemon is not started.
 pub(in crate::broker) fn lock_manager(place: &Path, asks: Asks) -> io::Result<LockManager> {
-    let options = ConnectOptions::default().place(Place::at(place)).program("/nonexistent");
+    let options = ConnectOptions::default().place(asks.place(place)).program("/nonexistent");
     let options = options.delegate(asks == Asks::IfItMust);
     let reach = block_on(BrokerReach::connect(options)).map_err(io::Error::other)?;
     Ok(UserAgent::with_reach(reach).lock_manager("bench"))
