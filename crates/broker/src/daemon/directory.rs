@@ -37,6 +37,11 @@ impl<C> Directory<C> {
         reserved.extend(agents.map(|agent| (agent, client)));
     }
 
+    /// The client of an earlier daemon for which this agent is kept.
+    pub(super) fn reserved_for(&self, agent: ClientId) -> Option<ClientKey> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner).get(&agent).copied()
+    }
+
     /// Whether this client may have an agent of this id: no other client has one, and none is kept for another.
     pub(super) fn is_free_for(
         &self,
@@ -44,9 +49,7 @@ impl<C> Directory<C> {
         client: &Weak<Mutex<C>>,
         key: Option<ClientKey>,
     ) -> bool {
-        let reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_reserved = reserved.get(&agent).is_some_and(|owner| Some(*owner) != key);
-        drop(reserved);
+        let is_reserved = self.reserved_for(agent).is_some_and(|owner| Some(owner) != key);
         let agents = self.agents();
         let other = agents.get(&agent).filter(|known| !known.ptr_eq(client));
         !is_reserved && other.and_then(Weak::upgrade).is_none()

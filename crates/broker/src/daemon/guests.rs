@@ -21,7 +21,10 @@ use navlock_platform::{
     user::{self, ROOT, UserId, name_of},
 };
 use navlock_wire::ClientKey;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::{Notify, Semaphore, SemaphorePermit},
+    time::timeout,
+};
 
 use super::options::Limits;
 use crate::{client_files::ClientFiles, this_process::user_words};
@@ -32,6 +35,9 @@ const MOST_IN_A_TURN: usize = 128 << 10;
 
 /// How many clients of one user may have a file before they introduce themselves.
 const COMING: usize = 1 << 10;
+
+/// How many connections of one user may ask something in one turn before they introduce themselves.
+const QUESTIONS: usize = 4;
 
 /// For how long the name of a user is waited for.
 const NAMED: Duration = Duration::from_secs(2);
@@ -61,6 +67,8 @@ pub(super) struct User {
     /// Agents, requests and locks.
     things: AtomicUsize,
     name_bytes: AtomicUsize,
+    /// Permits for questions before an introduction.
+    questions: Semaphore,
     /// The clients that have a file and have not introduced themselves.
     coming: Mutex<Vec<ClientKey>>,
     /// The number of the look in which something was read last, and how many bytes were read in it.
@@ -138,6 +146,7 @@ impl User {
             lookers: AtomicUsize::new(0),
             things: AtomicUsize::new(0),
             name_bytes: AtomicUsize::new(0),
+            questions: Semaphore::new(QUESTIONS),
             coming: Mutex::default(),
             look: AtomicU64::new(0),
             read: AtomicUsize::new(0),
@@ -182,6 +191,11 @@ impl User {
     pub(super) fn has_come(&self, client: ClientKey) {
         let mut coming = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
         coming.retain(|one| *one != client);
+    }
+
+    /// Waits until one of the connections of this user may ask something that all clients are looked through for.
+    pub(super) async fn may_ask(&self) -> Option<SemaphorePermit<'_>> {
+        self.questions.acquire().await.ok()
     }
 
     /// Whether a process of this user has this number.

@@ -46,6 +46,7 @@ mod process;
 mod reclaim;
 mod recovery;
 mod requests;
+mod rights;
 mod runtime_thread;
 mod self_report;
 mod session;

@@ -93,6 +93,9 @@ impl NewConnection {
             loop {
                 let message = self.next().await?;
                 connected.count(claims.size());
+                if connected.user().is_some_and(|user| !self.daemon.counts(user, &message)) {
+                    continue;
+                }
                 if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {
                     break;
                 }
@@ -106,8 +109,14 @@ impl NewConnection {
     /// Reads the introduction. Questions about the daemon, and a request that the daemon end, need no
     /// introduction: they come from no client, and are answered even during a recovery.
     async fn read_introduction(&mut self) -> Result<Introduction, End> {
+        let user = self.guest.as_ref().map(|guest| Arc::clone(guest.user()));
         for _ in 0..QUESTIONS {
-            let answer = match self.next().await? {
+            let question = self.next().await?;
+            let _turn = match &user {
+                Some(user) => user.may_ask().await,
+                None => None,
+            };
+            let answer = match question {
                 ToDaemon::Introduce { client, returning } => {
                     let Some(reason) = self.turned_away.take() else {
                         return Ok(Introduction::Client { key: client, returning });
@@ -135,7 +144,7 @@ impl NewConnection {
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {
                     self.daemon.next_turn().passes().await;
-                    let user = self.guest.as_ref().map(|guest| Arc::clone(guest.user()));
+                    let user = user.clone();
                     let steal = Steal { bucket, name, from, info, user };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     // The victims are told first.

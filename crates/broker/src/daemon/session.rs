@@ -204,6 +204,9 @@ impl Session {
             // connection.
             return Ok(());
         }
+        if self.user().is_some_and(|user| !self.daemon.counts(user, &message)) {
+            return Ok(());
+        }
         match message {
             ToDaemon::Request { agent, request, name, kind, slot } => {
                 self.request(agent, request, name, kind, slot)

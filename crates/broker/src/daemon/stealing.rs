@@ -118,33 +118,6 @@ impl Daemon {
         }
     }
 
-    /// Why this user may not steal the name, if it may not: another user holds it.
-    pub(super) fn forbids_theft(
-        &self,
-        user: &User,
-        bucket: &str,
-        name: &ResourceName,
-    ) -> Option<String> {
-        if user.may_all() {
-            return None;
-        }
-        let locks = self.user_agent().lock_manager(bucket);
-        // The answer is there at once, because this process keeps the locks.
-        let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
-            return Some(
-                "the broker cannot tell at this moment who holds it; try again".to_owned(),
-            );
-        };
-        let holders = inspection.held.iter().map(|held| held.lock.client_id);
-        let holders = self.directory().find(holders);
-        let others = holders.iter().find_map(|holder| {
-            let holder = lock(holder);
-            let other = holder.user().filter(|other| !user.may(other))?;
-            Some(other.name().to_owned())
-        });
-        others.map(|other| format!("{other} holds it; only {other} and root may take it away"))
-    }
-
     /// How many holders a name has, if it has any and all of them are among those that were `seen`.
     fn victims(
         &self,
