@@ -47,7 +47,7 @@ pub(crate) enum Ownership {
 }
 
 /// What is known of one name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) mirror: Mirror,
     /// The number of the name's watch, which no other watch has had.
@@ -86,28 +86,9 @@ pub(crate) struct View {
 impl View {
     /// A name of which nothing is known.
     pub(crate) fn unknown(watch: u64) -> Self {
-        let (mirror, early) = (Mirror::default(), Some(Vec::new()));
         let looked = Uptime::now();
-        let (begun, is_looking, unused, own) = (0, false, None, Ownership::No);
-        let (run, taken, needed, shown, granted) = (Vec::new(), 0, 0, None, (0, looked));
-        Self {
-            mirror,
-            watch,
-            early,
-            begun,
-            looked,
-            is_looking,
-            unused,
-            own,
-            run,
-            taken,
-            needed,
-            shown,
-            strayed: None,
-            asked: None,
-            is_wanted: false,
-            granted,
-        }
+        let (early, granted) = (Some(Vec::new()), (0, looked));
+        Self { watch, early, looked, granted, ..Self::default() }
     }
 
     /// Sets how many takes in a row are needed to own the name.

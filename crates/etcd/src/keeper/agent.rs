@@ -55,11 +55,6 @@ impl Agent {
         Self { bucket, id, client_id, info, stale: None, under, is_reclaimed: false }
     }
 
-    /// What the agent has said of itself.
-    pub(super) fn info(&self) -> &AgentInfo {
-        &self.info
-    }
-
     /// The lease of the agent's locks and requests.
     pub(super) fn lease_id(&self) -> Option<i64> {
         match self.under {

@@ -255,7 +255,7 @@ pub(super) fn entry_of(
         asked,
         place,
         mark: grant.map_or(order, |grant| grant.token.get()),
-        info: agent.info().clone(),
+        info: agent.info.clone(),
         said,
         name,
     };

@@ -179,7 +179,7 @@ impl Keeper {
                 asked: claim.since,
                 place: 0,
                 mark: token.get(),
-                info: agent.info().clone(),
+                info: agent.info.clone(),
                 said: RequestNotes::default(),
                 name: name.is_hash().then(|| claim.name.clone()),
             };

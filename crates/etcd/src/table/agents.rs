@@ -4,6 +4,7 @@ use std::{collections::HashSet, mem, task::Waker, time::Duration};
 
 use navlock_core::{Error, Lost};
 use navlock_engine::{AgentId, RequestId};
+use slab::Slab;
 
 use super::{
     Table, Terminated,
@@ -67,16 +68,12 @@ impl Table {
 
     /// Notes how long an agent's lease lasts. Returns `false` if it is too late for that.
     pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
-        match self.agents.get_mut(agent.index()) {
-            Some(found) if found.serial == serial => {
-                let is_late = is_over(found.ends) || is_over(Some(term.ends));
-                if !is_late {
-                    (found.ends, found.term) = (Some(term.ends), term);
-                }
-                !is_late
-            }
-            _ => true,
+        let Some(found) = found(&mut self.agents, serial, agent) else { return true };
+        let is_late = is_over(found.ends) || is_over(Some(term.ends));
+        if !is_late {
+            (found.ends, found.term) = (Some(term.ends), term);
         }
+        !is_late
     }
 
     /// Whether an agent's lease is over by the clock.
@@ -96,10 +93,7 @@ impl Table {
         how: Lost,
     ) -> (Vec<Waker>, Vec<Again>) {
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
-        let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
-        else {
-            return (wakers, again);
-        };
+        let Some(found) = found(&mut self.agents, serial, agent) else { return (wakers, again) };
         (found.ends, found.lease) = (None, None);
         for &index in &found.requests {
             let request = &mut self.requests[index];
@@ -144,10 +138,7 @@ impl Table {
         after: Duration,
     ) -> (Vec<Waker>, bool) {
         let (mut wakers, mut is_wanted) = (Vec::new(), false);
-        let Some(found) = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
-        else {
-            return (wakers, is_wanted);
-        };
+        let Some(found) = found(&mut self.agents, serial, agent) else { return (wakers, false) };
         for &index in &found.requests {
             let request = &mut self.requests[index];
             if !matches!(request.state, State::Pending(_)) {
@@ -172,9 +163,7 @@ impl Table {
 
     /// Notes that an agent goes on under a lease, and how long the lease lasts.
     pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
-        if let Some(found) =
-            self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)
-        {
+        if let Some(found) = found(&mut self.agents, serial, agent) {
             (found.ends, found.term) = (Some(term.ends), term);
         }
     }
@@ -187,8 +176,7 @@ impl Table {
 
     /// Notes that the agent's locks and requests stand under this lease from now on.
     pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
-        let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial);
-        if let Some(found) = found {
+        if let Some(found) = found(&mut self.agents, serial, agent) {
             found.lease = Some(lease);
         }
     }
@@ -210,4 +198,9 @@ impl Table {
     pub(crate) fn ends(&self, agent: AgentId) -> Option<Uptime> {
         self.agents.get(agent.index())?.ends
     }
+}
+
+/// The agent of this number, unless another agent has its place by now.
+fn found(agents: &mut Slab<Agent>, serial: AgentSerial, agent: AgentId) -> Option<&mut Agent> {
+    agents.get_mut(agent.index()).filter(|found| found.serial == serial)
 }
