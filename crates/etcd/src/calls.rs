@@ -15,34 +15,25 @@ use crate::{
     data::{Answer, KeyValue, Listing, Step, Transaction, prefix_end},
     failure::Failure,
     lease::{LeaseName, Renewal},
-    load::{Running, about},
+    load::{Turn, about},
     members::{Member, Members},
 };
 
-/// Makes a call after a `delay`, as soon as there is room for it. After `timeout`, the call is late.
-async fn call<T>(
-    members: &Members,
-    delay: Duration,
-    timeout: Duration,
-    call: impl AsyncFnOnce(Client) -> Result<T, navlock_etcd_client::Error>,
-) -> Result<T, Failure> {
-    if !delay.is_zero() {
-        sleep(about(delay)).await;
-    }
-    let running = members.load.enter().await;
-    call_at_once(members, timeout, Some(&running), call).await
-}
-
-/// Makes a call without waiting until there is room for it.
+/// Makes a call. After `timeout`, it is late.
 ///
 /// The answer to a late call is waited for as long as the connection is used: if the call was made again,
 /// etcd would do it twice.
-async fn call_at_once<T>(
+async fn call<T>(
     members: &Members,
+    turn: Turn,
     timeout: Duration,
-    running: Option<&Running<'_>>,
     call: impl AsyncFnOnce(Client) -> Result<T, navlock_etcd_client::Error>,
 ) -> Result<T, Failure> {
+    let running = match turn {
+        Turn::Waits => Some(members.load.enter().await),
+        Turn::Passes => None,
+    };
+    let running = running.as_ref();
     let Member { client, generation, endpoint, .. } = members.best(timeout).await;
     let sent = Instant::now();
     let late = async {
@@ -84,13 +75,22 @@ pub(crate) async fn transaction(
     transaction: Transaction,
     timeout: Duration,
 ) -> Result<Answer, Failure> {
+    transact(members, transaction, Turn::Waits, timeout).await
+}
+
+pub(crate) async fn transact(
+    members: Members,
+    transaction: Transaction,
+    turn: Turn,
+    timeout: Duration,
+) -> Result<Answer, Failure> {
     // To remove one key without a check costs etcd less by a plain delete.
     if let ([], [Step::Delete(key)]) = (&*transaction.when, &*transaction.then) {
         let ask = async |mut client: Client| client.delete(DeleteRangeRequest::key(&**key)).await;
-        return Ok(call(&members, Duration::ZERO, timeout, ask).await?.into());
+        return Ok(call(&members, turn, timeout, ask).await?.into());
     }
     let ask = async |mut client: Client| client.txn(transaction.into()).await;
-    Ok(call(&members, Duration::ZERO, timeout, ask).await?.into())
+    Ok(call(&members, turn, timeout, ask).await?.into())
 }
 
 /// How many keys a page has at most. For each page, etcd goes through all keys that remain, to count them.
@@ -147,7 +147,7 @@ async fn list_once(
             ..RangeRequest::range(&*start, &*end)
         };
         let get = async |mut client: Client| client.get(page).await;
-        let answer = call(members, Duration::ZERO, timeout, get).await?;
+        let answer = call(members, Turn::Waits, timeout, get).await?;
         let ResponseHeader { cluster_id: cluster, revision, .. } =
             answer.header.unwrap_or_default();
         if listed.found.is_empty() {
@@ -182,7 +182,7 @@ pub(crate) async fn lease(
 ) -> Result<(LeaseName, Renewal), Failure> {
     let mut sent = Uptime::now();
     // Like a keepalive, it waits for no other call.
-    let answer = call_at_once(&members, timeout, None, async |mut client| {
+    let answer = call(&members, Turn::Passes, timeout, async |mut client| {
         sent = Uptime::now();
         client.lease_grant(seconds).await
     });
@@ -208,7 +208,7 @@ pub(crate) async fn under(
     timeout: Duration,
 ) -> Result<LeaseKeys, Failure> {
     let ask = async |mut client: Client| client.lease_keys(lease).await;
-    let found = call(members, Duration::ZERO, timeout, ask).await?;
+    let found = call(members, Turn::Waits, timeout, ask).await?;
     let cluster = found.header.unwrap_or_default().cluster_id;
     Ok(LeaseKeys { cluster, keys: found.keys })
 }
@@ -217,10 +217,11 @@ pub(crate) async fn under(
 pub(crate) async fn get(
     members: &Members,
     key: Vec<u8>,
+    turn: Turn,
     timeout: Duration,
 ) -> Result<Option<KeyValue>, Failure> {
     let ask = async |mut client: Client| client.get(RangeRequest::key(key)).await;
-    let answer = call(members, Duration::ZERO, timeout, ask).await?;
+    let answer = call(members, turn, timeout, ask).await?;
     Ok(answer.kvs.into_iter().next())
 }
 
@@ -234,7 +235,7 @@ pub(crate) async fn some_keys(
         let some = RangeRequest::range(start, end);
         client.get(RangeRequest { keys_only: true, limit: 256, ..some }).await
     };
-    let answer = call(members, Duration::ZERO, timeout, ask).await?;
+    let answer = call(members, Turn::Waits, timeout, ask).await?;
     Ok(answer.kvs.into_iter().map(|kv| kv.key).collect())
 }
 
@@ -244,7 +245,7 @@ pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, ti
     let revoked = async {
         let mut delay = Duration::from_millis(50);
         let revoke = async |mut client: Client| client.lease_revoke(id).await;
-        while let Err(Failure::Unknown(_)) = call_at_once(&members, timeout, None, revoke).await {
+        while let Err(Failure::Unknown(_)) = call(&members, Turn::Passes, timeout, revoke).await {
             sleep(about(delay)).await;
             // The pauses grow, because there may be many leases, and a time to live may be long.
             delay = (2 * delay).min(Duration::from_secs(1));

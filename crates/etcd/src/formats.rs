@@ -15,6 +15,7 @@ use crate::{
     data::{Check, Step, Transaction},
     failure::Failure,
     keys::{BucketKeys, FORMAT},
+    load::Turn,
     members::Members,
     options::EtcdOptions,
 };
@@ -41,7 +42,8 @@ pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<(),
 }
 
 /// Writes the format of the namespace, unless one is written already, and checks it. This is done
-/// before each lease: the format may have been lost with etcd's data, and others may have begun since.
+/// before each lease: the format may have been lost with etcd's data, and others may have begun since. Like
+/// the call that asks for the lease, it waits for no other call.
 ///
 /// # Errors
 ///
@@ -53,7 +55,7 @@ pub(crate) async fn claim(members: &Members, options: &EtcdOptions) -> Result<()
         let put = Step::Put { key: key.clone(), value: FORMAT.into(), lease: 0 };
         let (when, then) = (vec![Check::Absent(key)], vec![put]);
         let first = Transaction { when, then, or_else: Vec::new() };
-        calls::transaction(members.clone(), first, options.call()).await?;
+        calls::transact(members.clone(), first, Turn::Passes, options.call()).await?;
         found = said(members, options).await?;
     }
     let other = found.and_then(|said| judge(options, &said));
@@ -63,7 +65,7 @@ pub(crate) async fn claim(members: &Members, options: &EtcdOptions) -> Result<()
 /// The format that is written for the namespace, if one is.
 async fn said(members: &Members, options: &EtcdOptions) -> Result<Option<Vec<u8>>, Failure> {
     let key = BucketKeys::format_key(&options.namespace);
-    let there = calls::get(members, key, options.call()).await?;
+    let there = calls::get(members, key, Turn::Passes, options.call()).await?;
     Ok(there.map(|there| there.value))
 }
 

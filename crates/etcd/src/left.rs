@@ -16,6 +16,7 @@ use crate::{
     failure::Failure,
     keys::{BucketKeys, NameKey, Phase},
     lease::{LeaseName, Share},
+    load::Turn,
     members::Members,
     options::EtcdOptions,
     strays,
@@ -65,7 +66,7 @@ async fn under(
     let is_ours = |key: &Vec<u8>| BucketKeys::around(&options.namespace, key).is_some();
     let is_spared = |key: &Vec<u8>| spared.iter().any(|begin| key.starts_with(begin));
     let keys = found.keys.into_iter().filter(|key| is_ours(key) && !is_spared(key));
-    let found = stream::iter(keys).map(|key| calls::get(members, key, timeout));
+    let found = stream::iter(keys).map(|key| calls::get(members, key, Turn::Waits, timeout));
     let found: Vec<_> = found.buffer_unordered(AT_ONCE).collect().await;
     let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
     let is_theirs = |kv: &KeyValue| {

@@ -1,8 +1,9 @@
 //! How many calls may be on their way at once.
 //!
 //! An etcd that is slow serves nobody sooner because it is asked more. So the calls of a connection are
-//! limited: each call that is late halves what is on its way, and each call that was answered in time allows
-//! one more. Keepalives are not limited, because everything that is held depends on them.
+//! limited: a call that is late halves what is on its way, and each call that was answered in time allows one
+//! more. All calls that one stall makes late halve it once. Keepalives are not limited, because everything
+//! that is held depends on them.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -14,6 +15,14 @@ use tokio::sync::Semaphore;
 
 /// How many calls may be on their way at first.
 const FIRST: usize = 64;
+
+/// Whether a call waits until there is room for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Turn {
+    Waits,
+    /// What is held may depend on the call, as on a keepalive.
+    Passes,
+}
 
 /// The calls of a connection that are on their way, and those that wait for room, in their order.
 #[derive(Debug)]
@@ -29,15 +38,21 @@ struct Limit {
     /// How many calls are on their way or find room at once. This is more than `most` until calls have
     /// ended that were on their way when the limit was lowered.
     issued: usize,
+    /// How often a late call has lowered the limit.
+    lowered: u64,
 }
 
 /// A call that is on its way, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Running<'a>(&'a Load);
+pub(crate) struct Running<'a> {
+    load: &'a Load,
+    /// How often the limit had been lowered when the call began.
+    lowered: u64,
+}
 
 impl Default for Load {
     fn default() -> Self {
-        let limit = Limit { most: FIRST, issued: FIRST };
+        let limit = Limit { most: FIRST, issued: FIRST, lowered: 0 };
         Self { room: Semaphore::new(FIRST), limit: Mutex::new(limit) }
     }
 }
@@ -49,7 +64,7 @@ impl Load {
         if let Ok(room) = self.room.acquire().await {
             room.forget();
         }
-        Running(self)
+        Running { load: self, lowered: self.limit().lowered }
     }
 
     fn limit(&self) -> MutexGuard<'_, Limit> {
@@ -65,36 +80,38 @@ impl Load {
 impl Running<'_> {
     /// Notes that the call was answered in time.
     pub(crate) fn note_served(&self) {
-        let Self(load) = *self;
-        let mut limit = load.limit();
+        let mut limit = self.load.limit();
         // A limit that is not reached says nothing of what etcd can bear.
-        if 2 * load.running(&limit) >= limit.most {
+        if 2 * self.load.running(&limit) >= limit.most {
             limit.most += 1;
             if limit.issued < limit.most {
                 limit.issued += 1;
-                load.room.add_permits(1);
+                self.load.room.add_permits(1);
             }
         }
     }
 
     /// Notes that the call is late.
     pub(crate) fn note_late(&self) {
-        let Self(load) = *self;
-        let mut limit = load.limit();
-        limit.most = (limit.most.min(load.running(&limit)) / 2).max(1);
+        let mut limit = self.load.limit();
+        // What it has met with has lowered the limit already.
+        if self.lowered < limit.lowered {
+            return;
+        }
+        limit.lowered += 1;
+        limit.most = (limit.most.min(self.load.running(&limit)) / 2).max(1);
         let surplus = limit.issued.saturating_sub(limit.most);
-        limit.issued -= load.room.forget_permits(surplus);
+        limit.issued -= self.load.room.forget_permits(surplus);
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let Self(load) = *self;
-        let mut limit = load.limit();
+        let mut limit = self.load.limit();
         if limit.issued > limit.most {
             limit.issued -= 1;
         } else {
-            load.room.add_permits(1);
+            self.load.room.add_permits(1);
         }
     }
 }
@@ -120,24 +137,27 @@ mod tests {
     }
 
     #[test]
-    fn each_late_call_halves_what_is_on_its_way_and_each_answer_allows_one_more() {
+    fn a_stall_halves_what_is_on_its_way_and_each_answer_allows_one_more() {
         let load = Load::default();
         let mut running = fill(&load);
         assert_eq!(running.len(), FIRST);
-        running[0].note_late();
-        running[1].note_late();
+        running.iter().for_each(Running::note_late);
         // Those that are on their way stay on their way.
         assert!(fill(&load).is_empty());
-        running.truncate(FIRST / 4);
+        running.truncate(FIRST / 2);
         assert!(fill(&load).is_empty());
         running.pop();
         running.extend(fill(&load));
-        assert_eq!(running.len(), FIRST / 4);
+        assert_eq!(running.len(), FIRST / 2);
         for nth in 1..=3 {
             running[0].note_served();
             running.extend(fill(&load));
-            assert_eq!(running.len(), FIRST / 4 + nth);
+            assert_eq!(running.len(), FIRST / 2 + nth);
         }
+        // It has begun after the stall.
+        running.last().inspect(|last| last.note_late());
+        running.truncate(FIRST / 4 + 1);
+        assert!(fill(&load).is_empty());
     }
 
     #[test]
