@@ -301,6 +301,7 @@ impl Keeper {
     pub(crate) fn handle_tick(&mut self) {
         self.check_leases();
         self.check_expiring();
+        self.check_deadlines();
         self.check_descriptions();
         self.check_queries();
         self.forget_asked();

@@ -220,7 +220,8 @@ impl Table {
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
         let request = self.find(id)?;
         let is_held = matches!(request.state, State::Held(..));
-        Some((&mut request.state, is_held && is_over(ends)))
+        let is_over = is_over(ends) || is_over(request.ends);
+        Some((&mut request.state, is_held && is_over))
     }
 
     pub(crate) fn status(&mut self, id: RequestId) -> Status {

@@ -193,9 +193,11 @@ impl Thread {
         let timeout = self.options.call();
         let members = self.members.clone();
         let running = match call {
-            Call::Operate { of, transaction } => calls::transaction(members, transaction, timeout)
-                .map(|result| Some(Done::Operated(of, result)))
-                .boxed(),
+            Call::Operate { of, transaction, turn } => {
+                calls::transact(members, transaction, turn, timeout)
+                    .map(|result| Some(Done::Operated(of, result)))
+                    .boxed()
+            }
             Call::Pause { of, delay } => {
                 sleep(about(delay)).map(|()| Some(Done::Paused(of))).boxed()
             }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::{
     clock::Uptime,
+    lease::LeaseTimes,
     mirror::{Entry, Event, Mirror},
-    transactions::Owning,
+    transactions::{AskPurpose, Owning},
 };
 
 /// How long a name is still watched when this connection does not use it any more.
@@ -76,8 +77,9 @@ pub(crate) struct View {
     /// The revision that had last written the owner key of another connection when that connection was
     /// asked for the name, because requests wait for it here, and when that was.
     asked: Option<(i64, Uptime)>,
-    /// Whether others have asked for the name before this connection has heard that it owns the name.
-    pub(crate) is_wanted: bool,
+    /// If others have asked for the name by the mailbox: the last term before they did. Locks of which etcd
+    /// does not know when the term ends are lost, and it is kept until the work under these has ended.
+    pub(crate) deadline: Option<LeaseTimes>,
     /// How often the name had been granted since it is owned, as of the last look, and since when this
     /// number has not changed.
     granted: (u64, Uptime),
@@ -104,7 +106,32 @@ impl View {
 
     /// Whether the name is not owned, and was not given up a moment ago so that others see it.
     pub(crate) fn may_be_owned(&self) -> bool {
-        self.own == Ownership::No && self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN)
+        let is_free = self.own == Ownership::No && self.deadline.is_none();
+        is_free && self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN)
+    }
+
+    /// Whether others have asked this connection, which is `me`, for the name itself.
+    pub(crate) fn is_asked_for(&self, me: u128) -> bool {
+        let asks = self.mirror.owned(me).and_then(|owned| AskPurpose::of(&owned.value));
+        self.deadline.is_some() || asks == Some(AskPurpose::ToHave)
+    }
+
+    /// Notes whether this connection owns the name. A deadline that was met is over.
+    pub(crate) fn set_own(&mut self, own: Ownership) {
+        self.own = own;
+        if own == Ownership::No && !self.is_late() {
+            self.deadline = None;
+        }
+    }
+
+    /// Whether the name could not be given up in time.
+    pub(crate) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline.ends <= Uptime::now())
+    }
+
+    /// Whether work may still go on under locks that are lost because the name could not be given up in time.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_late() && self.deadline.is_some_and(|deadline| deadline.expires > Uptime::now())
     }
 
     /// Notes that etcd is asked for the name, for a run or for all requests of this connection.

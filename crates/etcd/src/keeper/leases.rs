@@ -150,21 +150,18 @@ impl Keeper {
 
     /// Takes in an event of a lease.
     pub(super) fn lease_event(&mut self, id: i64, word: LeaseEvent) {
-        let Some(lease) = self.leases.get_mut(&id) else { return };
-        let state = lease.state;
+        let Some(state) = self.leases.get(&id).map(|lease| lease.state) else { return };
         let (renewal, asked) = match word {
             LeaseEvent::Gone if state == State::Live => return self.doubt(id),
             LeaseEvent::Gone => return self.lose_lease(id, Lost::Disconnected),
             LeaseEvent::Renewed(renewal, asked) => (renewal, asked),
         };
-        lease.renewal = renewal;
-        let is_reclaimed = matches!(state, State::Reclaimed(_));
-        if is_reclaimed {
-            lease.state = State::Live;
-        }
         // What others want is not granted any more when the term is extended.
         self.heed_mailbox(&asked);
-        if is_reclaimed {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        lease.renewal = renewal;
+        if matches!(state, State::Reclaimed(_)) {
+            lease.state = State::Live;
             for serial in self.agents_with(|under| under == LeaseState::Lease(id)) {
                 self.revive(serial, renewal);
             }

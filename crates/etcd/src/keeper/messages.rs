@@ -16,6 +16,7 @@ use crate::{
     failure::Failure,
     keys::{BucketKeys, NameKey},
     lease::{LeaseEvent, LeaseName, Renewal},
+    load::Turn,
     query::{Asks, QueryResult},
     table::{AgentSerial, Finished},
     transactions::Operation,
@@ -101,6 +102,7 @@ pub(crate) enum Call {
     Operate {
         of: Operated,
         transaction: Transaction,
+        turn: Turn,
     },
     /// Waits before an operation is tried again. The operation may not be wanted any more after
     /// that.

@@ -46,6 +46,7 @@ const NONE: Faults = Faults {
     evictions: 0,
     pauses: 0,
     deaf: 0,
+    stalls: 0,
 };
 const CALL: Faults = Faults { calls: 1, ..NONE };
 const WATCH: Faults = Faults { watches: 1, ..NONE };
@@ -56,12 +57,11 @@ const REVOKE: Faults = Faults { revokes: 1, ..NONE };
 const EVICT: Faults = Faults { evictions: 1, ..NONE };
 const PAUSE: Faults = Faults { pauses: 1, ..NONE };
 const DEAF: Faults = Faults { deaf: 1, ..NONE };
-
-const CALL_AND_DEAF: Faults = Faults { calls: 1, ..DEAF };
+const STALL: Faults = Faults { stalls: 1, ..NONE };
+const STALL_AND_DEAF: Faults = Faults { stalls: 1, ..DEAF };
 
 const X: RequestKind = Wait(Exclusive);
 const S: RequestKind = Wait(Shared);
-
 /// Takes the lock and gives it back, or gives up before that.
 const WRITER: &[Act] = &[Request("a", X), Finish(0)];
 const READER: &[Act] = &[Request("a", S), Finish(0)];
@@ -265,6 +265,7 @@ explore! {
     several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;
     a_single_owner_that_is_deaf: [AGAIN, HOLDER], DEAF, WARM, 8000;
     a_single_owner_that_is_deaf_is_robbed: [HOLDS_AGAIN, ROBBER], DEAF, WARM, 3000;
+    a_single_owner_whose_writes_wait_is_robbed: [HOLDS_AGAIN, ROBBER], STALL, WARM, 3000;
 }
 
 /// Makes a test of each line: the scripts, what goes wrong, and the number of random runs. There are too
@@ -382,7 +383,9 @@ search! {
     an_owner_that_is_deaf_is_robbed_and_calls_get_lost: [CROWD_AGAIN, ROBBER], Faults { calls: 2, ..DEAF }, 1000;
     an_owner_that_is_deaf_is_cut_off: [HOLDS_AGAIN, ROBBER], Faults { cuts: 1, ..DEAF }, 1000;
     an_owner_is_killed_and_its_heir_is_deaf: [HOLDS_AGAIN, ROBBER], Faults { kills: 1, ..DEAF }, 1000;
-    two_thieves_rob_an_owner_that_is_deaf: [CROWD_AGAIN, ROBBER, ROBBER], CALL_AND_DEAF, 1000;
+    an_owner_whose_writes_wait_is_robbed: [CROWD_AGAIN, ROBBER], Faults { calls: 1, ..STALL_AND_DEAF }, 1000;
+    an_owner_whose_writes_wait: [CROWD_AGAIN, HOLDER], STALL_AND_DEAF, 1000;
+    two_thieves_rob_an_owner_that_is_deaf: [CROWD_AGAIN, ROBBER, ROBBER], Faults { calls: 1, ..DEAF }, 1000;
 }
 
 /// The scripts and the faults are drawn at random as well.

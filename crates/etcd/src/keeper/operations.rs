@@ -9,6 +9,7 @@ use crate::{
     data::Answer,
     failure::Failure,
     keys::{NameKey, Phase, RequestKey},
+    load::Turn,
     slots::Owner,
     table::{State, Status},
     tokens::{Grant, token},
@@ -33,7 +34,12 @@ impl Keeper {
         let Some(opened) = self.buckets.get(&of.bucket) else { return };
         let keys = opened.bucket.keys.name(&of.name);
         let transaction = of.operation.transaction(&keys, of.tries > 0);
-        self.calls.push_back(Call::Operate { of, transaction });
+        let is_left = matches!(of.operation, Operation::Leave(_));
+        let view = opened.bucket.views.get(&of.name).filter(|_| is_left);
+        // What is held there is lost if this comes too late.
+        let is_urgent = view.is_some_and(|view| view.is_asked_for(self.slots.me()));
+        let turn = if is_urgent { Turn::Passes } else { Turn::Waits };
+        self.calls.push_back(Call::Operate { of, transaction, turn });
     }
 
     /// Tries an operation with an unknown outcome again, as far as the operation is still wanted.

@@ -3,8 +3,6 @@
 //! While a name is owned, callers grant it themselves (see [`owned`](crate::table)). The keeper watches
 //! whether the name is still owned, and whether anybody waits for it elsewhere.
 
-use std::mem;
-
 use navlock_core::Lost;
 use navlock_engine::RequestId;
 
@@ -39,7 +37,7 @@ impl Keeper {
 
     pub(super) fn set_own(&mut self, bucket: u64, name: &NameKey, own: Ownership) {
         if let Some(view) = self.view_mut(bucket, name) {
-            view.own = own;
+            view.set_own(own);
         }
     }
 
@@ -62,11 +60,12 @@ impl Keeper {
         if !matches!(self.own_state(bucket, name), Ownership::Asked(after) if after < made) {
             return;
         }
-        self.set_own(bucket, name, Ownership::No);
         let of = (bucket, name.clone());
         // If the lease is not our good one, the name is lost with this lease, and requests are made
-        // again, because etcd removed them when it gave us the name.
-        let Some(lease) = self.good_lease().filter(|good| good.id == lease) else {
+        // again, because etcd removed them when it gave us the name. So are they if a thief may have it.
+        let is_late = self.view(bucket, name).is_some_and(View::is_late);
+        let Some(lease) = self.good_lease().filter(|good| good.id == lease && !is_late) else {
+            self.set_own(bucket, name, Ownership::No);
             return self.ask_all_again(bucket, name);
         };
         let run = self.run(bucket, name);
@@ -77,8 +76,9 @@ impl Keeper {
         }
         let is_wanted = self.view_mut(bucket, name).is_some_and(|view| {
             view.begin_owned(made);
-            mem::take(&mut view.is_wanted)
+            view.deadline.is_some()
         });
+        self.limit(bucket, name);
         wake(wakers);
         for serial in without_lease {
             self.need_lease(serial);
@@ -320,7 +320,7 @@ impl Keeper {
     }
 
     /// Ends our ownership of a name. Its locks are lost, and its waiting requests are made in etcd.
-    fn lose_name(&mut self, bucket: u64, name: &NameKey, how: Lost) {
+    pub(super) fn lose_name(&mut self, bucket: u64, name: &NameKey, how: Lost) {
         let of = (bucket, name.clone());
         let (wakers, again) = self.shared.table().lose_name(&of, how);
         self.set_own(bucket, name, Ownership::No);
@@ -356,7 +356,7 @@ impl Keeper {
             let mut left = Vec::new();
             for (name, view) in &mut opened.bucket.views {
                 if view.own != Ownership::No {
-                    view.own = Ownership::No;
+                    view.set_own(Ownership::No);
                     left.push(name.clone());
                 }
             }
@@ -369,7 +369,8 @@ impl Keeper {
 
     /// An owner key of ours for a name that this connection does not own, as far as it knows.
     fn stray_owned(&self, bucket: u64, name: &NameKey) -> Option<Entry> {
-        let owned = self.view(bucket, name)?.mirror.owned(self.slots.me())?;
+        let view = self.view(bucket, name).filter(|view| !view.is_ending())?;
+        let owned = view.mirror.owned(self.slots.me())?;
         let is_known = match self.own_state(bucket, name) {
             Ownership::No => false,
             Ownership::Asked(after) => after < owned.made,

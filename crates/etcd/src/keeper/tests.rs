@@ -2,6 +2,7 @@
 //! any time.
 
 mod agents;
+mod asked;
 mod listing;
 mod owned;
 mod reclaimed;

@@ -51,6 +51,8 @@ pub(super) struct Request {
     pub(super) key: Option<RequestKey>,
     /// Whether this connection owns the request's name, and etcd does not know of the request.
     pub(super) is_here: bool,
+    /// When the request's lock is lost, if etcd does not have it by then. Its agent's lease may last longer.
+    pub(super) ends: Option<Uptime>,
     /// The revision in which the request began to wait; 0 until that is known.
     pub(super) queued: i64,
     /// When the request was made here.
@@ -137,6 +139,7 @@ impl Request {
             kind,
             key: None,
             is_here: false,
+            ends: None,
             queued: 0,
             since: Uptime::now(),
             asked: monotonic(),

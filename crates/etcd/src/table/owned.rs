@@ -250,8 +250,21 @@ impl Table {
 
     /// Notes that a lock was written to etcd in this revision.
     pub(crate) fn settle(&mut self, id: RequestId, made: i64) {
-        if let Some(State::Held(grant, _)) = self.find(id).map(|request| &mut request.state) {
+        let Some(request) = self.find(id) else { return };
+        if let State::Held(grant, _) = &mut request.state {
             grant.made = made;
+            // Callers that have asked in the meantime were told that it is lost.
+            request.ends.take_if(|ends| *ends > Uptime::now());
+        }
+    }
+
+    /// Notes that the locks of a name of which etcd does not know yet are lost at this moment.
+    pub(crate) fn limit(&mut self, of: &(u64, NameKey), ends: Uptime) {
+        for &index in self.names.get(of).into_iter().flatten() {
+            let request = &mut self.requests[index];
+            if matches!(request.state, State::Held(grant, _) if grant.made == i64::MAX) {
+                request.ends = Some(ends);
+            }
         }
     }
 

@@ -67,12 +67,15 @@ pub(super) struct Faults {
     pub(super) pauses: u32,
     /// The watches of a machine hang, and nobody notices. Its leases are renewed meanwhile.
     pub(super) deaf: u32,
+    /// Etcd answers nothing of a machine but renewals of its leases, and its watches.
+    pub(super) stalls: u32,
 }
 
 impl Faults {
-    pub(super) fn each(&mut self) -> [&mut u32; 9] {
-        let Self { calls, watches, cuts, notices, kills, revokes, evictions, pauses, deaf } = self;
-        [calls, watches, cuts, notices, kills, revokes, evictions, pauses, deaf]
+    pub(super) fn each(&mut self) -> [&mut u32; 10] {
+        let Self { calls, watches, cuts, notices, kills, revokes, .. } = self;
+        let Self { evictions, pauses, deaf, stalls, .. } = self;
+        [calls, watches, cuts, notices, kills, revokes, evictions, pauses, deaf, stalls]
     }
 }
 
@@ -114,6 +117,10 @@ pub(super) enum Step {
     Deafen(usize),
     /// The watches of a machine tell of everything again.
     Hear(usize),
+    /// The operations of a machine, and their answers, get no further from here on.
+    Stall(usize),
+    /// They go on. Nothing else happens.
+    Flow(usize),
     /// Nothing else happens, and the keeper of a machine has a tick.
     Tick(usize),
 }

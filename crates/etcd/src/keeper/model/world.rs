@@ -99,6 +99,8 @@ struct Machine {
     revoked: Vec<i64>,
     /// Whether the watches tell nothing.
     is_deaf: bool,
+    /// Whether operations, and their answers, get no further.
+    is_stalled: bool,
 }
 
 /// A cut: a machine's leases are over by its own clock, and not by etcd's.
@@ -163,6 +165,7 @@ impl World {
         for (nth, machine) in self.machines.iter().enumerate() {
             for (at, flight) in machine.flights.iter().enumerate() {
                 match flight {
+                    Flight::Out(Call::Operate { .. }) | Flight::Back(_) if machine.is_stalled => {}
                     Flight::Out(Call::Pause { of, .. }) if of.asked.is_some() => {
                         later.push(Step::Execute(nth, at));
                     }
@@ -221,6 +224,11 @@ impl World {
             if self.faults.deaf > 0 && !machine.is_deaf && !machine.watches.is_empty() && is_busy {
                 steps.push(Step::Deafen(nth));
             }
+            let calls =
+                |of: &Flight| matches!(of, Flight::Out(Call::Operate { .. }) | Flight::Back(_));
+            if self.faults.stalls > 0 && !machine.is_stalled && machine.flights.iter().any(calls) {
+                steps.push(Step::Stall(nth));
+            }
         }
         if self.faults.evictions > 0 && is_busy {
             steps.extend((0..self.etcd.entries().len()).map(Step::Evict));
@@ -235,6 +243,8 @@ impl World {
         }
         let deaf = self.machines.iter().enumerate().filter(|(_, machine)| machine.is_deaf);
         steps.extend(deaf.map(|(nth, _)| Step::Hear(nth)));
+        let stalled = self.machines.iter().enumerate().filter(|(_, machine)| machine.is_stalled);
+        steps.extend(stalled.filter(|_| !is_busy).map(|(nth, _)| Step::Flow(nth)));
         steps
     }
 
@@ -338,6 +348,12 @@ impl World {
                 self.machines[nth].is_deaf = true;
             }
             Step::Hear(nth) => self.machines[nth].is_deaf = false,
+            Step::Stall(nth) => self.stall(nth),
+            Step::Flow(nth) => {
+                self.machines[nth].is_stalled = false;
+                // What follows may need a tick.
+                self.ticks = (0, 0);
+            }
             Step::Tick(nth) => {
                 self.tick(nth);
                 self.ticks = (self.etcd.revision, self.ticks() + 1);

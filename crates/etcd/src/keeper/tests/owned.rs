@@ -178,7 +178,7 @@ impl Machine {
         let calls = self.calls();
         for call in calls {
             let (of, transaction) = match call {
-                Call::Operate { of, transaction } => (of, transaction),
+                Call::Operate { of, transaction, .. } => (of, transaction),
                 Call::Pause { of, .. } => {
                     self.keeper.handle_done(Done::Paused(of));
                     return self.steal(owned);
@@ -324,7 +324,7 @@ fn a_request_for_an_owned_name_can_be_finished_after_the_connection_is_gone() {
 
 /// Releases this lock. With this release, the connection is to own the name. Returns the operation
 /// that is to be sent to etcd for this.
-fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
+pub(super) fn owning_by(machine: &mut Machine, held: RequestId) -> Operated {
     let finished = machine.shared.table().finish(held).and_then(|ending| ending.finished);
     machine.keeper.handle_message(Message::Finish { id: held, finished: finished.unwrap() });
     let owns = |call: Call| match call {

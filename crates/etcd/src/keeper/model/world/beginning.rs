@@ -136,6 +136,7 @@ impl World {
             cut: None,
             revoked: Vec::new(),
             is_deaf: false,
+            is_stalled: false,
         };
         if self.owns {
             machine.own_names();

@@ -88,7 +88,7 @@ impl World {
             }
             Flight::Back(_) => return,
             Flight::Out(call) => match call {
-                Call::Operate { of, transaction } => {
+                Call::Operate { of, transaction, .. } => {
                     Done::Operated(of, self.etcd.transact(&transaction))
                 }
                 Call::Pause { of, .. } => {

@@ -22,6 +22,13 @@ impl World {
         machine.cut = Some(Cut { leases, working });
     }
 
+    /// Has the operations of a machine wait, and nothing else.
+    pub(super) fn stall(&mut self, nth: usize) {
+        self.faults.stalls -= 1;
+        self.trouble(nth);
+        self.machines[nth].is_stalled = true;
+    }
+
     /// Lets time pass until a machine has forgotten the names that it does not use.
     pub(super) fn pause(&mut self, nth: usize) {
         self.faults.pauses -= 1;
@@ -42,13 +49,17 @@ impl World {
         }
     }
 
-    /// Lets this much time pass for a machine, and for those that are deaf: these hear of nothing else
-    /// while another one waits for them.
+    /// Lets this much time pass for a machine, and for those that are deaf or stalled: these hear of nothing
+    /// else while another one waits for them.
     fn wait(&mut self, nth: usize, time: Duration) {
         for (other, machine) in self.machines.iter_mut().enumerate() {
-            if other == nth || machine.is_deaf {
+            let is_behind = machine.is_deaf || machine.is_stalled;
+            if other == nth || is_behind {
                 let asked = self.etcd.asked(&machine.keeper.mailbox());
                 machine.wait(time, &asked);
+            }
+            if other != nth && is_behind {
+                machine.within(Keeper::handle_tick);
             }
         }
     }

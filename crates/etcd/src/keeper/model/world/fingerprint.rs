@@ -67,7 +67,7 @@ impl Fingerprint {
     fn machine(&mut self, machine: &Machine) {
         let Machine { acted, now, shared, keeper, agents, requests, flights, .. } = machine;
         self.note((acted, now, requests, &machine.kept, &machine.cut, &machine.revoked));
-        self.note(machine.is_deaf);
+        self.note((machine.is_deaf, machine.is_stalled));
         for modelled in agents {
             self.note((modelled.reclaim.is_some(), &modelled.claimed));
         }

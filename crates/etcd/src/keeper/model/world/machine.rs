@@ -205,7 +205,7 @@ impl Machine {
     /// Checks a call that the machine is about to make: a theft must be for a request that has not
     /// ended.
     pub(super) fn check_call(&self, call: &Call) {
-        let Call::Operate { of, transaction } = call else { return };
+        let Call::Operate { of, transaction, .. } = call else { return };
         if !steals(transaction) {
             return;
         }
