@@ -156,6 +156,13 @@ impl Bucket {
                 operation = self.end(key, &mut name, around);
                 operation = operation.or_else(|| self.take(key, &mut name, around));
             }
+        } else if name.is_theft {
+            // Another connection owns the name, so nobody has to wait for the thief to be told that.
+            for (_, todo) in &name.todo {
+                if let Todo::Request(request, _) = *todo {
+                    around.refuse(request);
+                }
+            }
         }
         let known = self.mirror(key).map(Mirror::revision);
         let is_tried = known.is_some_and(|known| name.grants.were_made_at(known));
@@ -291,7 +298,15 @@ impl Bucket {
     /// To be called when the operation that was on its way for this name is done.
     pub(crate) fn ended(&mut self, key: &NameKey) {
         if let Some(name) = self.names.get_mut(key) {
-            name.under_way = None;
+            (name.under_way, name.is_theft) = (None, false);
+        }
+    }
+
+    /// To be called when the operation that is on its way is a theft, and has found that another connection
+    /// owns the name.
+    pub(crate) fn note_theft(&mut self, key: &NameKey) {
+        if let Some(name) = self.names.get_mut(key) {
+            name.is_theft = true;
         }
     }
 

@@ -300,6 +300,14 @@ impl Table {
         }
     }
 
+    /// Tells a request that does not wait, and was not sent, that the name is not to be had. Returns the waker
+    /// to call.
+    pub(crate) fn refuse(&mut self, id: RequestId) -> Option<Waker> {
+        let request = self.find(id).filter(|request| request.key.is_none())?;
+        let waits = !matches!(request.kind, RequestKind::IfAvailable(_));
+        if waits { None } else { self.answer(id, State::Unavailable) }
+    }
+
     /// Notes that a lock has gone. Returns the wakers to call.
     pub(crate) fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
         let mut wakers = Vec::new();

@@ -25,6 +25,8 @@ pub(crate) trait BucketHost {
     ) -> Option<Result<(Ask, RequestKind), Wait>>;
     /// To be called if a request is not written for now after all: etcd knows nothing of it.
     fn keep_back(&mut self, request: RequestId);
+    /// Answers a request that does not wait, if it was not written: the name is not to be had.
+    fn refuse(&mut self, request: RequestId);
     /// The owner key to write to own this name, if this connection may own it.
     fn owning(&self, name: &NameKey) -> Option<Owning>;
     /// The number by which keys name this connection.

@@ -40,6 +40,8 @@ pub(super) struct Name {
     asking: HashMap<AgentSerial, usize, HashState>,
     /// The number of the operation that is on its way.
     pub(super) under_way: Option<u64>,
+    /// Whether this is a theft that waits for the owner of the name.
+    pub(super) is_theft: bool,
     pub(super) grants: GrantTries,
 }
 

@@ -63,6 +63,8 @@ impl BucketHost for Agents {
         self.known.retain(|known| *known != request);
     }
 
+    fn refuse(&mut self, _: RequestId) {}
+
     fn owning(&self, _: &NameKey) -> Option<Owning> {
         let lease = self.owned_under?;
         Some(Owning { owner: 1, lease, value: Vec::new(), after: 0, run: Vec::new() })

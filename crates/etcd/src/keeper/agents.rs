@@ -101,6 +101,10 @@ impl BucketHost for Around<'_> {
         }
     }
 
+    fn refuse(&mut self, id: RequestId) {
+        self.wakers.extend(self.shared.table().refuse(id));
+    }
+
     fn owning(&self, name: &NameKey) -> Option<Owning> {
         // Keys contain only the hash of such a name, so the owner key alone would not tell the
         // name.

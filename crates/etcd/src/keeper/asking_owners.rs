@@ -49,6 +49,11 @@ impl Keeper {
             _ => None,
         };
         let Some((operation, asked, delay)) = next else { return false };
+        if let (Operation::Steal(..), Some(opened)) = (&operation, self.buckets.get_mut(&of.bucket))
+        {
+            opened.bucket.note_theft(&of.name);
+            self.step(of.bucket, &of.name);
+        }
         let of = Operated { operation, asked: Some(asked), ..of.clone() };
         if delay.is_zero() {
             self.try_again(of);

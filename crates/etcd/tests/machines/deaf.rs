@@ -110,3 +110,21 @@ fn an_owner_whose_watch_hangs_gives_up_what_others_wait_for() {
         assert!(waits.join().unwrap().fencing_token() > token);
     });
 }
+
+#[test]
+fn a_request_that_does_not_wait_is_answered_beside_a_thief_that_does() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let [a, b] = owner_and_other(&server, &cable);
+    own(&a, "db");
+    let before = revision(&server);
+    cable.cut();
+    thread::scope(|scope| {
+        let robbing = scope.spawn(|| soon(b.lock("db").steal()).unwrap());
+        // The thief has asked the owner.
+        until(|| (revision(&server) > before).then_some(()));
+        assert!(soon(b.lock("db").if_available()).unwrap().is_none());
+        assert!(!robbing.is_finished(), "it is told after the thief");
+        drop(robbing.join().unwrap());
+    });
+}
