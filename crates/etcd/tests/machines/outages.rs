@@ -24,6 +24,8 @@ fn waiters_outlive_an_outage_in_their_order() {
             let request = b.lock("db").into_future();
             waiters.push(scope.spawn(|| soon(request).unwrap().fencing_token().get()));
             until_waiting(&a, nth);
+            // Its own machine has heard of it as well.
+            until_waiting(&b, nth);
         }
         server.stop();
         assert_eq!(soon(guard.lost()), Lost::Disconnected);
