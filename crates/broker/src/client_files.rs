@@ -32,7 +32,7 @@
 //! that.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     ffi::OsStr,
     fs::{self, File},
     io::{self, ErrorKind},
@@ -40,18 +40,19 @@ use std::{
     time::Duration,
 };
 
-use navlock_platform::{
-    descriptor::Counted,
-    file::{create_private_directory, has_name},
-    file_lock, process,
-};
+use navlock_platform::{descriptor::Counted, file::create_private_directory, file_lock, process};
 use navlock_wire::{ClientKey, FileTask};
 
 pub(crate) use self::{
+    found::{Dead, Found},
     inherited::{Inherited, InheritedFile, Reserved},
     leases::OwnNotes,
+    registration::Registration,
 };
-use crate::{Place, lock_file};
+use crate::{
+    Place,
+    lock_file::{self, remove},
+};
 
 /// How long to wait for the lock of a file that is being made, because a daemon may be checking the
 /// file.
@@ -66,43 +67,6 @@ pub(crate) struct ClientFiles {
     directory: PathBuf,
     /// The place, if only its broker can write there, and this is one of its clients.
     served: Option<Place>,
-}
-
-/// A client's own file. To drop this removes the file.
-#[derive(Debug)]
-pub(crate) struct Registration {
-    path: PathBuf,
-    locked: File,
-    /// Whether the broker has made the file, which only the broker can see at its path.
-    is_served: bool,
-}
-
-/// The files that were found of clients of an earlier daemon.
-#[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// The clients that live, and will come back.
-    pub(crate) living: Vec<ClientKey>,
-    /// The clients from which living processes have inherited locks.
-    pub(crate) inherited_from: Vec<ClientKey>,
-    /// The files of these inherited locks. They are open, as far as there are descriptors, because
-    /// somebody may remove them before they are read.
-    pub(crate) inherited_files: HashMap<ClientKey, Counted<File>>,
-    /// The clients that do not live, from which nobody has inherited locks, and that have notes of
-    /// leases.
-    pub(crate) dead: Vec<Dead>,
-    /// Daemons that have noted leases of their own.
-    pub(crate) brokers: Vec<ClientKey>,
-    /// The clients of which there are notes of what they hold.
-    pub(crate) noted: Vec<ClientKey>,
-}
-
-/// A client that has ended and may have left leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Dead {
-    pub(crate) client: ClientKey,
-    /// Whether the client's own file was there, and said that the client has ended. If the file is gone, somebody may
-    /// have removed it while the client lives.
-    pub(crate) is_certain: bool,
 }
 
 /// The state of a file's lock.
@@ -133,13 +97,13 @@ impl ClientFiles {
         if let Some(place) = &self.served {
             let made = Self::ask(place, client, FileTask::Own)?;
             let [locked, _] = made.ok_or(ErrorKind::NotFound)?;
-            return Ok(Registration { path, locked, is_served: true });
+            return Ok(Registration::served(path, locked));
         }
         self.make_directory()?;
         let locked = lock_at(&path)?;
         // Where there is no room for it, the file is as good for all else.
         let _ = whose::note(&locked);
-        Ok(Registration { path, locked, is_served: false })
+        Ok(Registration::own(path, locked))
     }
 
     /// A client's own file, to be mapped.
@@ -403,40 +367,10 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes this file, unless another file has its name now.
-fn remove(path: &Path, file: &File) {
-    if lock_file::is_at(file, path) {
-        let _ = fs::remove_file(path);
-    }
-}
-
-impl Registration {
-    /// The file, open for reading and writing.
-    pub(crate) fn file(&self) -> &File {
-        &self.locked
-    }
-
-    /// Whether the file is still at its path, where a daemon looks for it.
-    pub(crate) fn stands(&self) -> bool {
-        if self.is_served {
-            return has_name(&self.locked);
-        }
-        lock_file::is_at(&self.locked, &self.path)
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        if !self.is_served {
-            remove(&self.path, &self.locked);
-        }
-        // The file stays open as long as it is mapped, so it must be unlocked here.
-        let _ = file_lock::unlock(&self.locked);
-    }
-}
-
+mod found;
 mod inherited;
 mod leases;
+mod registration;
 mod served;
 #[cfg(test)]
 mod tests;

@@ -161,6 +161,13 @@ pub(crate) fn is_at(file: &fs::File, path: &Path) -> bool {
     identity_of(file).is_some_and(|identity| identity_at(path) == Some(identity))
 }
 
+/// Removes this file, unless another file has its name now.
+pub(crate) fn remove(path: &Path, file: &fs::File) {
+    if is_at(file, path) {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// The identity of this file, which no other file has.
 pub(crate) fn identity_of(file: &fs::File) -> Option<Identity> {
     file::identity_of(file).ok()

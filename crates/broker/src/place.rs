@@ -1,21 +1,26 @@
 //! The place of the broker: its socket, the files beside the socket, and whether both can be
 //! trusted.
 
+mod directories;
+mod of_system;
+mod place_error;
+
 use std::{
-    error::Error,
     ffi::OsStr,
-    fmt, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use navlock_platform::{
-    file::{create_private_directory, group_at, mode_at, owner_at, share_with},
+    file::{create_private_directory, mode_at, owner_at},
     machine::is_secluded,
     socket::{MAX_PATH, is_at},
-    user::{GroupId, HAS_GROUPS, ROOT, UserId, group_name, ours, runtime_directory},
+    user::{UserId, ours},
 };
 
-use crate::{SettingsError, SystemError, private_tmp, settings_files};
+use self::directories::{SYSTEM_VARIABLE, own_directory, system_directory};
+pub use self::place_error::PlaceError;
+use crate::{private_tmp, settings_files};
 
 /// The place of one broker.
 ///
@@ -63,12 +68,6 @@ enum Kind {
     System,
 }
 
-/// The directory of the machine's broker, unless the variable names another one.
-const SYSTEM: &str = "/run/navlock-system";
-
-/// The variable by which a program uses the machine's broker.
-const SYSTEM_VARIABLE: &str = "NAVLOCK_SYSTEM";
-
 /// The name of the file with the bound of fencing tokens, in the place and in the directory for
 /// state.
 const TOKENS: &str = "tokens";
@@ -76,31 +75,6 @@ const TOKENS: &str = "tokens";
 /// The name of the file of internal errors of brokers, in the directory for state or else in the
 /// place.
 const FAULTS: &str = "faults.log";
-
-/// Why a place cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PlaceError {
-    /// The directory of the socket is a file, or a link to somewhere else.
-    NotADirectory(PathBuf),
-    /// The path of the socket leads to something that is no socket.
-    NotASocket(PathBuf),
-    /// The directory or the socket belongs to this other user.
-    OtherUser(PathBuf, UserId),
-    /// The directory has this mode, which lets other users in.
-    TooOpen(PathBuf, u32),
-    /// Only members of this group may use the machine's broker in this directory, and this process is not
-    /// one of them.
-    NotAllowed(PathBuf, String),
-    /// There are no brokers for several users on this system.
-    NoSystem,
-    /// The settings cannot be used, for this reason. They might say where the place is.
-    Settings(SettingsError),
-    /// The path is longer than the system allows for a socket.
-    TooLong(PathBuf),
-    /// Something at this path could not be read or made.
-    Io(PathBuf, SystemError),
-}
 
 impl Place {
     /// The place that `NAVLOCK_SOCKET` names, or else that of the machine's broker if `NAVLOCK_SYSTEM` is set,
@@ -132,9 +106,7 @@ impl Place {
     /// The place of the machine's broker, which several users share: `/run/navlock-system`, or the directory
     /// whose path `NAVLOCK_SYSTEM` contains. An administrator starts that broker. Clients never do.
     pub fn of_system() -> Self {
-        let named = std::env::var_os(SYSTEM_VARIABLE).map(PathBuf::from);
-        let directory = named.filter(|path| path.is_absolute());
-        Self::of_system_in(directory.unwrap_or_else(|| SYSTEM.into()))
+        Self::of_system_in(system_directory())
     }
 
     /// The place of a broker that several users share, in another directory than that of the machine's.
@@ -313,76 +285,6 @@ impl Place {
     }
 }
 
-/// The place of the machine's broker.
-impl Place {
-    /// Makes the directory if it does not exist, and lets the members of this group in, who can connect and
-    /// change nothing.
-    ///
-    /// # Errors
-    ///
-    /// If this process may not do so, or the directory is another's.
-    pub(crate) fn prepare_system(&self, group: GroupId) -> Result<(), PlaceError> {
-        let directory = self.directory();
-        let failed = |error: io::Error| PlaceError::Io(directory.to_owned(), error.into());
-        match create_private_directory(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(error));
-            }
-            _ => {}
-        }
-        let found = fs::symlink_metadata(directory).map_err(failed)?;
-        if !found.is_dir() {
-            return Err(PlaceError::NotADirectory(directory.to_owned()));
-        }
-        let owner = owner_at(directory, &found);
-        if owner != ours() {
-            return Err(PlaceError::OtherUser(directory.to_owned(), owner));
-        }
-        share_with(directory, group, 0o750).map_err(failed)
-    }
-
-    /// Checks what [`check`](Self::check) does. The directory is its broker's, who may be any user: whom `/run`
-    /// belongs to, or who has named another directory, decides who that is.
-    fn check_system(&self) -> Result<(), PlaceError> {
-        if !HAS_GROUPS {
-            return Err(PlaceError::NoSystem);
-        }
-        let directory = self.directory();
-        let found = fs::symlink_metadata(directory)
-            .map_err(|error| PlaceError::Io(directory.to_owned(), error.into()))?;
-        check_directory(directory, owner_at(directory, &found), Others::MayLook)?;
-        match fs::symlink_metadata(&self.socket) {
-            Ok(socket) if !is_at(&self.socket, &socket) => {
-                Err(PlaceError::NotASocket(self.socket.clone()))
-            }
-            Ok(socket) if !self.is_trusted(owner_at(&self.socket, &socket)) => {
-                Err(PlaceError::OtherUser(self.socket.clone(), owner_at(&self.socket, &socket)))
-            }
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let group = group_name(group_at(&found));
-                Err(PlaceError::NotAllowed(directory.to_owned(), group))
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(PlaceError::Io(self.socket.clone(), error.into()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a broker of this user may serve here. The socket of the machine's broker may have been made by
-    /// root, who passes it to a broker with fewer rights.
-    pub(crate) fn is_trusted(&self, user: UserId) -> bool {
-        let owner = || {
-            let found = fs::symlink_metadata(self.directory()).ok()?;
-            Some(owner_at(self.directory(), &found))
-        };
-        match self.kind {
-            Kind::System => user == ROOT || owner() == Some(user),
-            Kind::Private | Kind::Chosen => user == ours(),
-        }
-    }
-}
-
 /// The last two names of a path: the name of the socket and the name of its directory.
 /// They are the same in all paths that lead to the place.
 fn last_names(socket: &Path) -> (Option<&OsStr>, Option<&OsStr>) {
@@ -422,91 +324,6 @@ fn check_directory(path: &Path, uid: UserId, others: Others) -> Result<(), Place
         Err(PlaceError::TooOpen(path.to_owned(), mode_at(path, &found)))
     } else {
         Ok(())
-    }
-}
-
-/// The directory of [`Place::of_user`].
-fn own_directory() -> PathBuf {
-    runtime_directory("navlock")
-}
-
-impl fmt::Display for PlaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, remedy) = match self {
-            Self::NotADirectory(path) => {
-                write!(f, "{} is not a directory", path.display())?;
-                (path, "have it removed")
-            }
-            Self::NotASocket(path) => {
-                write!(f, "{} is not a socket", path.display())?;
-                (path, "remove it")
-            }
-            Self::OtherUser(path, uid) => {
-                write!(f, "{} is owned by uid {uid}", path.display())?;
-                (path, "have it removed")
-            }
-            Self::TooOpen(path, mode) => {
-                write!(f, "{} has mode {mode:04o}, which lets others in", path.display())?;
-                (path, "chmod it to 0700")
-            }
-            Self::NotAllowed(directory, group) => {
-                return write!(
-                    f,
-                    "not allowed: only members of the group {group} may use the machine's broker in {}; \
-                     have this user added to the group (usermod -aG {group} NAME), and log in anew",
-                    directory.display()
-                );
-            }
-            Self::NoSystem => {
-                return f.write_str(
-                    "on this system no broker serves several users; leave --system out",
-                );
-            }
-            Self::Settings(why) => {
-                write!(f, "{why} (NAVLOCK_SOCKET goes before the settings)")?;
-                return private_tmp::tell_peculiarities(f);
-            }
-            Self::TooLong(path) => {
-                return write!(
-                    f,
-                    "{} is longer than {MAX_PATH} bytes, too long for a socket; \
-                     set NAVLOCK_SOCKET to a shorter path",
-                    path.display()
-                );
-            }
-            Self::Io(path, error) if error.kind() == io::ErrorKind::NotFound => {
-                // The directory above is the reason if it does not exist either.
-                let missing = path.ancestors().take_while(|path| !path.exists()).last();
-                write!(f, "{} does not exist", missing.unwrap_or(path).display())?;
-                (path, "make it")
-            }
-            Self::Io(path, error) => {
-                write!(f, "{}: {error}", path.display())?;
-                (path, "remove the cause")
-            }
-        };
-        // Only for our own place, the message advises to remove or change something. A place that
-        // somebody has chosen may be in `/tmp` or `/`.
-        if path.starts_with(Place::of_system().directory()) {
-            return f.write_str("; have the machine's administrator mend it");
-        } else if path.starts_with(own_directory()) {
-            write!(f, "; {remedy}, or")?;
-        } else {
-            f.write_str(";")?;
-        }
-        f.write_str(" set NAVLOCK_SOCKET to a path in a directory that is yours alone")?;
-        private_tmp::tell_peculiarities(f)
-    }
-}
-
-impl Error for PlaceError {
-    /// What the system said.
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Io(_, error) => Some(error),
-            Self::Settings(error) => error.source(),
-            _ => None,
-        }
     }
 }
 

@@ -13,10 +13,10 @@ use navlock_platform::{
 };
 use navlock_wire::{ClientKey, FileTask};
 
-use super::{ClientFiles, LockState, PAUSE, is_locked, lock_at, look_at, remove, remove_if_there};
+use super::{ClientFiles, LockState, PAUSE, is_locked, lock_at, look_at, remove_if_there};
 use crate::{
     Place,
-    lock_file::{self, Identity},
+    lock_file::{self, Identity, remove},
 };
 
 /// A file with room for the locks that others will inherit from a client. Nobody holds locks by it yet. To

@@ -8,8 +8,8 @@ use std::{
 
 use navlock_wire::ClientKey;
 
-use super::{ClientFiles, TEMPORARY_LEASES, is_locked, lock_at, remove, remove_if_there};
-use crate::lock_file;
+use super::{ClientFiles, TEMPORARY_LEASES, is_locked, lock_at, remove_if_there};
+use crate::lock_file::{self, remove};
 
 /// A daemon's notes of its own leases. To drop this unlocks the file, and an unlocked file says
 /// that the daemon is dead.

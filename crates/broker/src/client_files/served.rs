@@ -11,11 +11,11 @@ use std::{
 use navlock_platform::file_lock;
 use navlock_wire::{ClientKey, FileTask, FromDaemon, ToDaemon};
 
-use super::{ClientFiles, inherited, remove, remove_if_there, whose};
+use super::{ClientFiles, inherited, remove_if_there, whose};
 use crate::{
     Place,
     client::ask_for_file,
-    lock_file::{self, open_existing, open_or_make},
+    lock_file::{self, open_existing, open_or_make, remove},
 };
 
 /// The client's end.

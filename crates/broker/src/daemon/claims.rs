@@ -219,10 +219,10 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
 /// Notes what the client has said of its requests.
 fn note(client: &mut ClientRecord, said: RequestNotes) {
     for (request, patience) in said.patience {
-        client.note_patience(request, patience);
+        client.requests_mut().note_patience(request, patience);
     }
     for (request, lock) in said.inside {
-        client.put_inside(request, lock);
+        client.requests_mut().put_inside(request, lock);
     }
 }
 

@@ -22,9 +22,9 @@ use indexmap::IndexMap;
 use navlock_core::{
     AgentInfo, ClientId, Error, ResourceName, UserAgent,
     host::{self, RequestKind},
-    look::{self, Change, ClientState, LockId},
+    look::{self, Change, ClientState},
 };
-use navlock_engine::{FencingToken, Patience, RequestId};
+use navlock_engine::{FencingToken, RequestId};
 use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, Moment, Slot};
 
@@ -35,7 +35,6 @@ pub(super) use self::{
     messages::outcome_message,
 };
 use super::{
-    cycles::{Cycles, InCycle, Nested},
     delegations::Delegations,
     directory::Directory,
     guests::User,
@@ -160,36 +159,6 @@ impl ClientRecord {
     /// The process that is connected, if that is known.
     pub(super) fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::number)
-    }
-
-    /// Notes which of the client's requests are part of these cycles, so that the client is told.
-    pub(super) fn tell_cycles(&mut self, cycles: &Cycles) {
-        self.requests.tell_cycles(cycles);
-    }
-
-    /// Whether the client still has to be told of a cycle.
-    pub(super) fn is_in_cycle(&self) -> bool {
-        self.requests.is_in_cycle()
-    }
-
-    /// The next request in a cycle of which the client has to be told.
-    pub(super) fn next_in_cycle(&mut self) -> Option<(RequestId, InCycle)> {
-        self.requests.next_in_cycle()
-    }
-
-    /// Adds the names for which the client waits inside a lock.
-    pub(super) fn nested(&mut self, nested: &mut Nested) {
-        self.requests.nested(nested);
-    }
-
-    /// Notes how long a request waits.
-    pub(super) fn note_patience(&mut self, request: RequestId, patience: Patience) {
-        self.requests.note_patience(request, patience);
-    }
-
-    /// Notes that a request was made inside this lock.
-    pub(super) fn put_inside(&mut self, request: RequestId, lock: LockId) {
-        self.requests.put_inside(request, lock);
     }
 
     /// Makes a request. If a slot is given, the lock is to stand in this slot. Returns the outcome if

@@ -158,7 +158,7 @@ impl Daemon {
     fn nested(&self) -> Nested {
         let mut nested = Nested::default();
         for client in self.all_clients() {
-            lock(&client).nested(&mut nested);
+            lock(&client).requests_mut().nested(&mut nested);
         }
         nested
     }
@@ -221,7 +221,7 @@ impl Daemon {
         }
         let whose: HashSet<ClientId> = cycles.requests.keys().map(|id| id.client_id).collect();
         for client in self.directory().find(whose) {
-            lock(&client).tell_cycles(cycles);
+            lock(&client).requests_mut().tell_cycles(cycles);
         }
     }
 }

@@ -127,14 +127,16 @@ impl Session {
         let is_in_cycle = loop {
             let mut client = lock(&self.connected.client);
             let outcome = client.poll_outcome(context);
-            let Poll::Ready((request, outcome)) = outcome else { break client.is_in_cycle() };
+            let Poll::Ready((request, outcome)) = outcome else {
+                break client.requests_mut().is_in_cycle();
+            };
             drop(client);
             self.say_outcome(request, outcome)?;
         };
         // The texts about cycles are long, and nobody waits for them. So they are sent only as far
         // as there is room.
         while is_in_cycle && self.has_room() {
-            let next = lock(&self.connected.client).next_in_cycle();
+            let next = lock(&self.connected.client).requests_mut().next_in_cycle();
             let Some((request, InCycle { told, gives_way })) = next else { break };
             let told = told.as_ref().to_owned();
             self.say(&FromDaemon::Deadlock { request, told, gives_way })?;

@@ -1,6 +1,12 @@
 //! Why sessions ended. Each end is logged, and the last ends are kept for the daemon's report.
 
-use std::{cmp::Reverse, collections::VecDeque, fmt, io::ErrorKind, time::SystemTime};
+use std::{
+    cmp::Reverse,
+    collections::VecDeque,
+    fmt,
+    io::ErrorKind,
+    time::{Duration, Instant, SystemTime},
+};
 
 use navlock_wire::{CodecError, SessionEnd};
 
@@ -9,6 +15,9 @@ use crate::LOGS;
 /// How many usual ends are kept, and how many unusual ones, so that the usual ends do not push out
 /// the others.
 const KEPT: usize = 8;
+
+/// How many unusual ends are logged in a second. Whoever may connect can make many.
+const LOGGED: u64 = 16;
 
 /// What a client did against the protocol: it sent a message that no client sends, or a message that has
 /// no place at that point.
@@ -44,8 +53,9 @@ pub(super) enum End {
 pub(super) struct Ends {
     usual: VecDeque<SessionEnd>,
     unusual: VecDeque<SessionEnd>,
-    /// How many unusual ends there were.
+    /// How many unusual ends there were, and how many there were a second ago.
     bad: u64,
+    before: (Option<Instant>, u64),
 }
 
 impl End {
@@ -62,14 +72,28 @@ impl Ends {
             tracing::debug!(target: LOGS, pid, "a session ended: {end}");
             &mut self.usual
         } else {
-            tracing::warn!(target: LOGS, pid, "a session ended: {end}");
             self.bad += 1;
+            self.warn(pid, end);
             &mut self.unusual
         };
         if kept.len() == KEPT {
             kept.pop_front();
         }
         kept.push_back(SessionEnd { at: SystemTime::now(), pid, why: end.to_string() });
+    }
+
+    fn warn(&mut self, pid: Option<u32>, end: &End) {
+        let (since, before) = self.before;
+        if since.is_none_or(|since| since.elapsed() >= Duration::from_secs(1)) {
+            let unlogged = (self.bad - 1 - before).saturating_sub(LOGGED);
+            if unlogged > 0 {
+                tracing::warn!(target: LOGS, unlogged, "more sessions ended in an unusual way");
+            }
+            self.before = (Some(Instant::now()), self.bad - 1);
+        }
+        if self.bad - self.before.1 <= LOGGED {
+            tracing::warn!(target: LOGS, pid, "a session ended: {end}");
+        }
     }
 
     /// How many sessions ended in an unusual way.

@@ -19,8 +19,10 @@ pub(super) fn handle_client_message(
             client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
         }
         ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
-        ToDaemon::Inside { request, lock } => client.put_inside(request, lock),
-        ToDaemon::Patience { request, patience } => client.note_patience(request, patience),
+        ToDaemon::Inside { request, lock } => client.requests_mut().put_inside(request, lock),
+        ToDaemon::Patience { request, patience } => {
+            client.requests_mut().note_patience(request, patience);
+        }
         ToDaemon::Why { request, why } => client.note_why(request, &why),
         ToDaemon::Terminate { agent } => client.terminate(agent)?,
         ToDaemon::Finish { request } => {
