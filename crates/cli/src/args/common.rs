@@ -20,6 +20,7 @@ const COMMON: &str = "Common options";
 /// What all subcommands take.
 #[derive(Debug, Args)]
 #[command(next_help_heading = COMMON)]
+#[expect(clippy::struct_excessive_bools, reason = "they are switches of a command line")]
 pub(crate) struct Common {
     /// The bucket in which names are looked up.
     ///

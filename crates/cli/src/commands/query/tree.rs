@@ -9,7 +9,7 @@ use std::{
 };
 
 use navlock::{
-    Error, Look, LookOptions, News,
+    Error, Look, LookOptions, News, Reason,
     look::{Deadlock, LockId, Overview, Root, Row, Watcher, tree},
 };
 
@@ -69,6 +69,9 @@ fn look(context: &Context) -> Result<(Overview, Vec<Deadlock>, Option<u64>), Fai
         let left = deadline.saturating_duration_since(Instant::now());
         match look.next(Some(left)).map_err(Error::from)? {
             Some(News::Events(_)) => {}
+            Some(News::NoBroker) if context.place.is_of_system() => {
+                return Err(Failure::new(UNREACHABLE, Reason::NoSystemBroker));
+            }
             Some(_) => break,
             None => return Err(silent()),
         }
