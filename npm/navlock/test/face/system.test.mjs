@@ -14,23 +14,27 @@ import { evaluate } from './programs.mjs';
 
 const skip = process.platform !== 'linux' && 'such a broker is for Linux';
 
-function openFolder(context) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'navlock-test-'));
-  context.after(() => rmSync(folder, { recursive: true, force: true }));
-  return path.join(folder, 'place');
+function makeFolder() {
+  return path.join(mkdtempSync(path.join(tmpdir(), 'navlock-test-')), 'place');
 }
 
-/** Starts the broker of the machine in this folder, and waits until it listens. */
-async function startBroker(context, folder) {
+const remove = (folder) => rmSync(path.dirname(folder), { recursive: true, force: true });
+
+/** Starts a broker in a folder of its own, and waits until it listens. */
+async function startBroker(context) {
+  const folder = makeFolder();
   const words = ['daemon', 'run', '--system', '--group', String(process.getgid())];
   const env = { ...process.env, NAVLOCK_SYSTEM: folder, NAVLOCK_STATE: path.dirname(folder), NAVLOCK_ETCD: '', NAVLOCK_CONFIG: '/dev/null' };
   const broker = spawn(program, words, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(broker, 'exit');
   context.after(async () => {
     broker.kill();
-    await once(broker, 'exit');
+    await ended;
+    remove(folder);
   });
   const [said] = await once(broker.stdout, 'data');
   assert.equal(String(said), 'ready\n');
+  return folder;
 }
 
 for (const [how, env, reach] of [
@@ -39,20 +43,20 @@ for (const [how, env, reach] of [
   ['NAVLOCK_SYSTEM', {}, undefined],
 ]) {
   test(`a program meets commands of the machine's broker by ${how}`, { skip }, async (context) => {
-    const folder = openFolder(context);
-    await startBroker(context, folder);
-    const codes = await evaluate({ ...env, NAVLOCK_SYSTEM: folder }, ({ createUserAgent }, program, reach) => {
+    const folder = await startBroker(context);
+    const codes = await evaluate({ ...env, NAVLOCK_SYSTEM: folder }, ({ createUserAgent }, program, options) => {
       const { spawnSync } = require('node:child_process');
       const code = () => spawnSync(program, ['run', '--system', '--bucket', 'shop', '-n', 'db', 'true']).status;
-      const { locks } = createUserAgent({ reach, bucket: 'shop' });
+      const { locks } = createUserAgent(options);
       return locks.request('db', code).then((held) => [held, code()]);
-    }, program, reach);
+    }, program, { reach, bucket: 'shop' });
     assert.deepEqual(codes, [1, 0]);
   });
 }
 
 test('where no such broker runs a request is told who starts it, and nothing is started', { skip }, async (context) => {
-  const folder = openFolder(context);
+  const folder = makeFolder();
+  context.after(() => remove(folder));
   mkdirSync(folder, { mode: 0o750 });
   const told = await evaluate({ NAVLOCK_SYSTEM: folder }, ({ createUserAgent }) => createUserAgent({ reach: 'system' }).locks
     .request('db', () => {})

@@ -20,8 +20,9 @@ impl Machine {
     /// Checks that another user, root and the broker's own get a lock and are answered.
     fn serves_others(&self) {
         for user in [ADA, ROOT] {
-            assert_eq!(self.code(user, &["run", "-w", "60", "free", "true"]), 0, "{user:?}");
-            assert_eq!(self.code(user, &["run", "-w", "60", "other", "true"]), 0, "{user:?}");
+            for name in ["free", "other"] {
+                self.written(user, &["run", "-w", "60", name, "true"]);
+            }
         }
         assert_eq!(self.code(BROKER, &["daemon", "status"]), 0);
         let broker = self.broker.as_ref().unwrap().id();
@@ -56,7 +57,8 @@ impl Machine {
 
 #[test]
 fn a_user_with_as_many_connections_as_can_be_had_leaves_some_for_others() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(mut machine) = Machine::without_broker() else { return };
+    machine.start_broker_by("prlimit", &["--nofile=1024:1024"]);
     let held = machine.hold(ADA, &["held"]);
     for words in [&[][..], &[hello()]] {
         let mut crowd = Vec::new();
@@ -67,6 +69,8 @@ fn a_user_with_as_many_connections_as_can_be_had_leaves_some_for_others() {
             }
             crowd.push(raw);
         }
+        // This process needs a few as well.
+        crowd.truncate(crowd.len() - 50);
         machine.serves_others();
     }
     let clients: Vec<_> = (0..2_000)
@@ -170,7 +174,7 @@ fn nonsense_of_a_user_holds_up_nobody() {
             1 => vec![0xFF; 100_000],
             2 => vec![0, 0, 0, 1, 99],
             3 => bytes(&words[1..]).to_vec(),
-            4 => bytes(&[&words[..], &[claim.clone()]].concat()).to_vec(),
+            4 => bytes(&[&words[..], std::slice::from_ref(&claim)].concat()).to_vec(),
             _ => bytes(&[&words[..], &[ToDaemon::Stop]].concat()).to_vec(),
         };
         let mut raw = Raw::connect(&machine, BEA);

@@ -91,8 +91,14 @@ impl Machine {
     }
 
     fn start_broker(&mut self) {
-        let group = GROUP.to_string();
-        let mut command = self.navlock(BROKER, &["daemon", "run", "--system", "--group", &group]);
+        self.start_broker_by("env", &[]);
+    }
+
+    /// Starts the broker by this program, to which its own command is given.
+    fn start_broker_by(&mut self, program: &str, arguments: &[&str]) {
+        let mut command = self.program(BROKER, program);
+        command.args(arguments).arg(&self.program);
+        command.args(["daemon", "run", "--system", "--group", &GROUP.to_string()]);
         command.env("NAVLOCK_STATE", self.sandbox.path("state"));
         let mut broker = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let said = Lines::of(broker.stdout.take().unwrap()).next();

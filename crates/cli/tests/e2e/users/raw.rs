@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_engine::{RequestId, RequestKind};
+use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
 use navlock_platform::{clock, socket::receive_with_files};
 use navlock_wire::{ClientCodec, ClientKey, FileTask, FromDaemon, Sent, ToDaemon, VERSION};
 use tokio_util::codec::{Decoder, Encoder};
@@ -67,10 +67,21 @@ impl Raw {
         }
     }
 
-    /// Whether the broker hangs up, whatever it says before.
-    pub(super) fn is_hung_up_on(mut self) -> bool {
+    /// Requests a lock that is free. Returns its token.
+    pub(super) fn granted(&mut self, serial: u64, name: &str) -> FencingToken {
+        self.say(&[request(serial, name, RequestKind::Wait(Mode::Exclusive))]).unwrap();
+        loop {
+            match self.receive().unwrap() {
+                FromDaemon::Granted { token, .. } => return token,
+                FromDaemon::Settled => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Waits until the broker has hung up, whatever it says before.
+    pub(super) fn until_left(mut self) {
         while self.receive().is_some() {}
-        true
     }
 }
 

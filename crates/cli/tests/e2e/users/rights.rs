@@ -1,6 +1,24 @@
 //! What a member of the group can do to others, which is to wait for them.
 
-use super::*;
+use navlock_core::look::LockId;
+use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
+use navlock_wire::{FromDaemon, ToDaemon};
+
+use super::{
+    raw::{Raw, hello, open_agent, request},
+    *,
+};
+
+/// The lock of this name that another user holds, as everybody sees it, and its token.
+fn seen(machine: &Machine, name: &str) -> LockId {
+    let tree = machine.written(BEA, &["query", "--tree", "--json"]);
+    let jams = tree.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let rows: Vec<_> = jams.flat_map(|jam| jam["rows"].as_array().unwrap().clone()).collect();
+    let is_it = |row: &&Value| row["name"] == name && row["state"] == "held";
+    let row = rows.iter().find(is_it).unwrap();
+    let [client_id, serial] = ["clientId", "serial"].map(|field| row[field].as_str().unwrap());
+    LockId { client_id: client_id.parse().unwrap(), serial: serial.parse().unwrap() }
+}
 
 /// What nobody but its user is told.
 const SECRETS: [&str; 3] = ["secret-why", "secret-meta", "secret-argument"];
@@ -143,4 +161,81 @@ fn nobody_passes_for_another_user_by_what_a_program_says_of_itself() {
     let broken = holder.command().as_raw_nonzero().get();
     assert_eq!(rows[0]["pid"], broken);
     holder.release();
+}
+
+#[test]
+fn nobody_takes_a_lock_from_another_user_by_hand_either() {
+    let Some(machine) = Machine::new() else { return };
+    let mut holder = machine.hold(ADA, &["db"]);
+    let waiter = machine.queue(BEA, &["db"]);
+    let token = machine.query(ROOT)[0]["fencingToken"].as_str().unwrap().parse().unwrap();
+    let mut info = navlock::this_process();
+    info.user = "root".to_owned();
+    let steal = ToDaemon::Steal {
+        query: 1,
+        bucket: "default".to_owned(),
+        name: "db".try_into().unwrap(),
+        from: vec![(seen(&machine, "db"), FencingToken::new(token))],
+        info,
+    };
+    let mut raw = Raw::connect(&machine, BEA);
+    raw.say(&[hello(), steal]).unwrap();
+    assert!(matches!(raw.receive(), Some(FromDaemon::Welcome { .. })));
+    let answer = raw.receive();
+    assert!(format!("{answer:?}").contains("Err"), "{answer:?}");
+    let mut raw = Raw::client(&machine, BEA, 1);
+    raw.say(&[open_agent(0, [8; 16]), request(0, "db", RequestKind::Steal)]).unwrap();
+    let answer = raw.receive();
+    assert!(matches!(answer, Some(FromDaemon::Failed { .. })), "{answer:?}");
+    assert!(!holder.has_ended());
+    assert_eq!(machine.query(ROOT)[0]["user"], "uid 61001");
+    drop(waiter);
+    holder.release();
+}
+
+/// What becomes of a command of a user that waits for the lock `a` inside the lock `y`, if somebody says that a request
+/// for `y` was made inside `a`. This would be a deadlock.
+fn told_of_nesting(machine: &Machine, liar: User) -> String {
+    let holder = machine.hold(ADA, &["a"]);
+    let script = "\"$NAVLOCK\" run --deadlock-exit-code 9 a true; echo $?";
+    let mut nested = machine.navlock(ADA, &["run", "y", "-c", script]);
+    let mut nested = nested.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("it waits", || machine.pending() == 1);
+    let mut says = Raw::client(machine, liar, 1);
+    let inside =
+        ToDaemon::Inside { request: RequestId::from_parts(0, 0), lock: seen(machine, "a") };
+    let wait = request(0, "y", RequestKind::Wait(Mode::Exclusive));
+    says.say(&[open_agent(0, [1; 16]), wait, inside]).unwrap();
+    eventually("it waits", || machine.pending() >= 2 || nested.try_wait().unwrap().is_some());
+    // When a true deadlock was told, the other one would have been told as well.
+    let [mut one, mut two] = [2, 3].map(|number: u8| {
+        let mut raw = Raw::client(machine, BEA, number.into());
+        raw.say(&[open_agent(0, [number; 16])]).unwrap();
+        raw.granted(0, if number == 2 { "p" } else { "q" });
+        raw
+    });
+    for (raw, name, number) in [(&mut one, "q", 2), (&mut two, "p", 3)] {
+        let lock = LockId { client_id: navlock::ClientId::from_bytes([number; 16]), serial: 0 };
+        let inside = ToDaemon::Inside { request: RequestId::from_parts(0, 1), lock };
+        raw.say(&[request(1, name, RequestKind::Wait(Mode::Exclusive)), inside]).unwrap();
+    }
+    while !matches!(one.receive().unwrap(), FromDaemon::Deadlock { .. }) {}
+    if liar.uid != ADA.uid {
+        assert!(nested.try_wait().unwrap().is_none());
+        drop(says);
+        holder.release();
+        return finish(nested).stdout;
+    }
+    let told = finish(nested).stdout;
+    holder.release();
+    told
+}
+
+#[test]
+fn nobody_has_others_give_way_by_a_lie_about_the_lock_inside_which_a_request_was_made() {
+    let Some(machine) = Machine::new() else { return };
+    assert_eq!(told_of_nesting(&machine, BEA), "0\n");
+    // A user can say that of locks of the same user.
+    let Some(machine) = Machine::new() else { return };
+    assert_eq!(told_of_nesting(&machine, ADA), "9\n");
 }
