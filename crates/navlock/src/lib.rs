@@ -64,7 +64,7 @@
 //!
 //! | feature | adds | default |
 //! |---|---|---|
-//! | `local` | `navlock::local()`: locks that all processes of a user on this machine share | no |
+//! | `local` | `navlock::local()`: locks that all processes of a user on this machine share; `navlock::system()`: those that several users share | no |
 //! | `carried` | `navlock::serve_if_asked()`: a program is its own broker, and `local()` needs no `navlock` in the path | no |
 //! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
 //! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
