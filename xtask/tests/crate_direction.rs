@@ -41,6 +41,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 21] = [
             "navlock-core",
             "navlock-engine",
             "navlock-etcd-client",
+            "navlock-platform",
             "navlock-wire",
             "navlock-boa",
             "navlock-rquickjs",
