@@ -216,13 +216,6 @@ impl ClientFiles {
         }
         self.find_removed(&mut found);
         let alive: HashSet<_> = found.living.iter().chain(&found.inherited_from).collect();
-        found.noted.retain(|client| {
-            let is_alive = alive.contains(client);
-            if !is_alive {
-                self.forget_notes(*client);
-            }
-            is_alive
-        });
         let dead = leased.into_iter().filter(|client| !alive.contains(client));
         found.dead =
             dead.map(|client| Dead { client, is_certain: unlocked.contains(&client) }).collect();

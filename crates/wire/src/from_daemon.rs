@@ -188,12 +188,12 @@ pub enum FromDaemon {
         /// The number, or the reason.
         outcome: Result<u64, NotStolen>,
     },
+    /// The daemon waits for the clients of the daemon before it. The picture follows once they have come
+    /// back, or were given up. Sent before [`LookBegins`](Self::LookBegins).
+    Recovering,
     /// What was to be done with a file is done, or why it is not, for people.
     File {
         /// The outcome.
         outcome: Result<(), String>,
     },
-    /// The daemon waits for the clients of the daemon before it. The picture follows once they have come
-    /// back, or were given up. Sent before [`LookBegins`](Self::LookBegins).
-    Recovering,
 }

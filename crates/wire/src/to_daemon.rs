@@ -241,6 +241,14 @@ pub enum ToDaemon {
         /// How long.
         patience: Patience,
     },
+    /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
+    /// the request without it.
+    Why {
+        /// Which request.
+        request: RequestId,
+        /// What its lock is for.
+        why: String,
+    },
     /// Asks for one of the client's files. With the [answer](crate::FromDaemon::File) come two descriptors of a file
     /// that was made: one by which the file is locked, and another one. Sent before
     /// [`Introduce`](Self::Introduce), on a connection of its own.
@@ -249,13 +257,5 @@ pub enum ToDaemon {
         client: ClientKey,
         /// What is to be done.
         task: FileTask,
-    },
-    /// Says what the lock of a request is for. Sent before the request or the claim, so that nobody sees
-    /// the request without it.
-    Why {
-        /// Which request.
-        request: RequestId,
-        /// What its lock is for.
-        why: String,
     },
 }

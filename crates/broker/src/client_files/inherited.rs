@@ -19,6 +19,9 @@ use crate::{
     lock_file::{self, Identity, remove},
 };
 
+/// How often a broker that cannot be reached is asked to write what is inherited: for 20 s.
+const TRIES: u32 = 200;
+
 /// A file with room for the locks that others will inherit from a client. Nobody holds locks by it yet. To
 /// drop this gives the room back.
 #[derive(Debug)]
@@ -117,7 +120,9 @@ impl ClientFiles {
     ///
     /// If that cannot be told for the moment.
     pub(crate) fn inherited(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
-        locked_at(self.inherited_path(client))
+        let found = locked_at(self.inherited_path(client))?;
+        // An empty file means that the inherited locks are lost.
+        Ok(found.filter(|found| found.file.metadata().is_ok_and(|file| file.len() > 0)))
     }
 
     /// The client's own file, as long as the client lives, for waiting for its end.
@@ -154,7 +159,15 @@ impl Reserved {
             let (path, client) = (self.files.inherited_path(self.client), self.client);
             let served = Some((place.clone(), client));
             let written = InheritedFile { file: other, path, served };
-            written.try_rewrite(claims)?;
+            // The lock is held by now, and stays held while a broker takes over from another.
+            let mut tries = 1;
+            while let Err(error) = written.try_rewrite(claims) {
+                if error.kind() != ErrorKind::NotConnected || tries >= TRIES {
+                    return Err(error);
+                }
+                tries += 1;
+                thread::sleep(PAUSE);
+            }
             let file = self.file.take().ok_or(ErrorKind::NotFound)?;
             return Ok((file, written));
         }

@@ -11,7 +11,7 @@ use std::{
 use navlock_platform::file_lock;
 use navlock_wire::{ClientKey, FileTask, FromDaemon, ToDaemon};
 
-use super::{ClientFiles, inherited, remove_if_there, whose};
+use super::{ClientFiles, LockState, inherited, look_at, remove_if_there, whose};
 use crate::{
     Place,
     client::ask_for_file,
@@ -29,7 +29,9 @@ impl ClientFiles {
     ) -> io::Result<Option<[File; 2]>> {
         let failed = |error: &dyn fmt::Display| io::Error::other(error.to_string());
         let question = ToDaemon::File { client, task };
-        let (answer, files) = ask_for_file(place, &question).map_err(|error| failed(&error))?;
+        let asked = ask_for_file(place, &question);
+        let (answer, files) =
+            asked.map_err(|error| io::Error::new(ErrorKind::NotConnected, error.to_string()))?;
         match answer {
             FromDaemon::File { outcome: Ok(()) } => Ok(files.try_into().ok()),
             FromDaemon::File { outcome: Err(why) } => Err(failed(&why)),
@@ -54,16 +56,20 @@ impl ClientFiles {
     ) -> io::Result<Option<[File; 2]>> {
         self.make_directory()?;
         match task {
+            // A file that is locked was given to a client, or is on its way there. On their way, files count against
+            // the limit of the broker's user.
             FileTask::Own => {
                 let path = self.path(client);
-                // An earlier file of the same client would be one that it has lost.
-                remove_if_there(&path)?;
-                let (file, given) = make(&self.temporary_path(client))?;
+                refuse_locked(&path)?;
+                let (file, given) = make(&path)?;
                 whose::note_of(&file, process)?;
-                fs::rename(self.temporary_path(client), &path)?;
                 Ok(Some(given))
             }
-            FileTask::Reserve => make(&self.temporary_path(client)).map(|(_, given)| Some(given)),
+            FileTask::Reserve => {
+                refuse_locked(&self.inherited_path(client))?;
+                refuse_locked(&self.temporary_path(client))?;
+                make(&self.temporary_path(client)).map(|(_, given)| Some(given))
+            }
             FileTask::Inherit { claims } => {
                 let (reserved, path) = (self.temporary_path(client), self.inherited_path(client));
                 match lock_file::open_to_write(&reserved) {
@@ -76,10 +82,9 @@ impl ClientFiles {
                 Ok(None)
             }
             FileTask::Revoke => {
-                let path = self.inherited_path(client);
-                if let Ok(file) = lock_file::open_to_write(&path) {
+                // It keeps its name as long as somebody has it locked. An empty file says that nothing is inherited.
+                if let Ok(file) = lock_file::open_to_write(&self.inherited_path(client)) {
                     file.set_len(0)?;
-                    remove(&path, &file);
                 }
                 Ok(None)
             }
@@ -96,9 +101,32 @@ impl ClientFiles {
         open_or_make(&self.notes_path(client))
     }
 
-    /// Removes the notes of what this client holds. From here on no broker believes the client.
-    pub(crate) fn forget_notes(&self, client: ClientKey) {
+    /// Removes these notes of what this client holds. From here on no broker believes the client.
+    pub(crate) fn forget_notes(&self, client: ClientKey, notes: &File) {
+        remove(&self.notes_path(client), notes);
+    }
+
+    /// Removes the notes of a client that will not come back.
+    pub(crate) fn forget_notes_of_dead(&self, client: ClientKey) {
         let _ = remove_if_there(&self.notes_path(client));
+    }
+
+    /// Whether any file of this client is locked. Removes those that are not.
+    pub(crate) fn has_locked(&self, client: ClientKey) -> bool {
+        let paths = [self.path(client), self.inherited_path(client), self.temporary_path(client)];
+        paths.iter().filter(|path| !matches!(look_at(path), LockState::Free)).count() > 0
+    }
+}
+
+/// # Errors
+///
+/// If the file at this path is locked.
+fn refuse_locked(path: &Path) -> io::Result<()> {
+    match look_at(path) {
+        LockState::Free => Ok(()),
+        LockState::Locked(_) | LockState::Unknown(_) => {
+            Err(io::Error::new(ErrorKind::AlreadyExists, "the client has such a file already"))
+        }
     }
 }
 

@@ -94,6 +94,7 @@ impl Claims {
                     if client.was_granted(&lock) {
                         self.locks.push(lock);
                     } else {
+                        self.refuse(client.limits())?;
                         client.settle(request, Outcome::Lost(Lost::Disconnected, None));
                     }
                 } else {
@@ -132,12 +133,17 @@ impl Claims {
         if has_room {
             self.name_bytes += name.as_bytes().len();
         } else {
-            self.refused += 1;
-            if self.refused > REFUSED_FOR_ONE * limits.requests {
-                return Err(ProtocolError("it claimed far more than anybody can have"));
-            }
+            self.refuse(limits)?;
         }
         Ok(has_room)
+    }
+
+    /// Counts a claim that is refused.
+    fn refuse(&mut self, limits: &Limits) -> Result<(), ProtocolError> {
+        self.refused += 1;
+        let is_too_much = self.refused > REFUSED_FOR_ONE * limits.requests;
+        let why = ProtocolError("it claimed far more than anybody can have");
+        if is_too_much { Err(why) } else { Ok(()) }
     }
 
     /// How much is claimed, and how many bytes the names of that have.
@@ -157,6 +163,17 @@ pub(super) fn replay(bytes: &[u8], client: &mut ClientRecord) -> Option<Claims> 
     let mut claims = Claims::default();
     loop {
         let Sent { message, .. } = codec.decode_eof(&mut bytes).ok()??;
+        // Only locks are inherited. Another user could have written more.
+        let is_of_locks = matches!(
+            message,
+            ToDaemon::OpenAgent { .. }
+                | ToDaemon::Describe { .. }
+                | ToDaemon::ClaimLock { .. }
+                | ToDaemon::Claimed
+        );
+        if !is_of_locks && client.user().is_some() {
+            return None;
+        }
         if claims.handle_message(client, message).ok()?.is_break() {
             return Some(claims);
         }

@@ -37,7 +37,7 @@ pub(super) use self::{
 use super::{
     delegations::Delegations,
     directory::Directory,
-    guests::User,
+    guests::Guest,
     held_notes::HeldNotes,
     lookers::Lookers,
     map::ClientMap,
@@ -83,7 +83,7 @@ pub(super) struct ClientRecord {
     /// The client's key and its files. `None` if the client has not told a key.
     files: Option<(ClientKey, ClientFiles)>,
     /// Whose client it is, where several users share the daemon, and the notes of what it holds.
-    user: Option<Arc<User>>,
+    guest: Option<Guest>,
     notes: Option<HeldNotes>,
     /// The file by which the client's command will inherit the client's locks. It is kept open, because
     /// its name may be removed while the command works.
@@ -123,7 +123,7 @@ impl ClientRecord {
             refused: HashSet::new(),
             process: None,
             files: None,
-            user: None,
+            guest: None,
             notes: None,
             inherited_file: None,
         }
@@ -181,7 +181,13 @@ impl ClientRecord {
             self.requests.forget_why(id);
             return Ok(Some(self.no_room()));
         }
-        Ok(self.make(agent, id, name, kind, slot))
+        let outcome = self.make(agent, id, name, kind, slot);
+        match outcome {
+            None => self.note_request(id, None),
+            Some(Outcome::Granted(token, _)) => self.note_request(id, Some(token)),
+            Some(_) => {}
+        }
+        Ok(outcome)
     }
 
     /// Whether the client may use more names, of buckets or of locks.
@@ -207,13 +213,8 @@ impl ClientRecord {
         if self.delegations.is_some() {
             outcome = self.place(id, kind, slot, can_own, outcome);
         }
-        match outcome {
-            None => {
-                self.lookers.note_wait();
-                self.note_request(id, None);
-            }
-            Some(Outcome::Granted(token, _)) => self.note_request(id, Some(token)),
-            Some(_) => {}
+        if outcome.is_none() {
+            self.lookers.note_wait();
         }
         if let Some((of, name)) = known {
             match outcome {
@@ -302,6 +303,10 @@ impl ClientRecord {
             self.requests.tell_all_finished();
         }
         self.requests.take_back(None);
+        // From here on no later daemon believes the client.
+        if let (Some(notes), Some((key, files))) = (self.notes.take(), &self.files) {
+            files.forget_notes(*key, notes.file());
+        }
         if !self.agents.is_empty() {
             self.requests.count_as_finished();
         }
@@ -311,6 +316,7 @@ impl ClientRecord {
         }
         self.agents.clear();
         self.bucket_bytes = 0;
+        self.guest = None;
         if let Some((client, _)) = self.number.take() {
             self.lookers.tell(|| Change::ClientWent { client });
         }

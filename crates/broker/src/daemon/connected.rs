@@ -1,6 +1,6 @@
 //! A client while it is connected.
 
-use std::{mem, sync::Arc};
+use std::{io, mem, sync::Arc};
 
 use navlock_core::ClientId;
 use navlock_core::look::ClientState;
@@ -27,7 +27,7 @@ pub(super) struct ConnectedClient {
     /// How far its clock is ahead of ours, in nanoseconds, if that is known.
     pub(super) ahead: Option<i64>,
     /// Whose client it is, where several users share the daemon.
-    guest: Option<Guest>,
+    user: Option<Arc<User>>,
     is_given_up: bool,
 }
 
@@ -51,35 +51,37 @@ impl Daemon {
         if let Some(key) = key.filter(|_| returning) {
             self.recovery().begin(key, number);
         }
-        let (daemon, guest, is_given_up) = (Arc::clone(self), None, false);
-        ConnectedClient { daemon, number, key, client, ahead, guest, is_given_up }
+        let (daemon, user, is_given_up) = (Arc::clone(self), None, false);
+        ConnectedClient { daemon, number, key, client, ahead, user, is_given_up }
     }
 }
 
 impl ConnectedClient {
     /// Notes whose client it is.
-    pub(super) fn admit(&mut self, guest: Guest) {
-        let notes = || self.daemon.files()?.open_notes(self.key?).and_then(HeldNotes::of).ok();
-        let mut client = lock(&self.client);
-        let notes = if client.has_notes() { None } else { notes() };
-        client.belongs_to(Arc::clone(guest.user()), notes);
-        drop(client);
-        if let Some(key) = self.key {
-            guest.user().has_come(key);
-        }
-        self.guest = Some(guest);
+    ///
+    /// # Errors
+    ///
+    /// If what the client holds cannot be noted.
+    pub(super) fn admit(&mut self, guest: Guest) -> io::Result<()> {
+        self.user = Some(Arc::clone(guest.user()));
+        let has_notes = lock(&self.client).has_notes();
+        let notes = match (self.daemon.files(), self.key) {
+            (Some(files), Some(key)) if !has_notes => Some(HeldNotes::of(files.open_notes(key)?)?),
+            _ => None,
+        };
+        lock(&self.client).belongs_to(guest, notes);
+        Ok(())
     }
 
     /// Whose client it is, where several users share the daemon.
     pub(super) fn user(&self) -> Option<&Arc<User>> {
-        self.guest.as_ref().map(Guest::user)
+        self.user.as_ref()
     }
 
-    /// Counts what the client has for its user, with what it claims.
-    pub(super) fn count(&mut self, (claims, name_bytes): (usize, usize)) {
-        if let Some(guest) = &mut self.guest {
-            let (things, bytes) = lock(&self.client).size();
-            guest.has_now(things + claims, bytes + name_bytes);
+    /// Counts for the user what the client has, with so many claims, and with so many bytes besides names.
+    pub(super) fn count(&self, claims: usize, bytes: usize) {
+        if self.user.is_some() {
+            lock(&self.client).count_for_user(claims, bytes);
         }
     }
 

@@ -9,37 +9,35 @@ use foldhash::quality::RandomState;
 use navlock_core::ClientId;
 use navlock_wire::ClientKey;
 
-/// All agents of all clients.
+/// All agents of all clients, each with the key of its client, if the client has one. An agent of an earlier daemon may
+/// be without its client.
 ///
 /// Locking order: a client first, then the directory. A thread that has the directory locked may
 /// lock no client.
-pub(super) struct Directory<C> {
-    agents: Mutex<HashMap<ClientId, Weak<Mutex<C>>, RandomState>>,
-    /// Agents of an earlier daemon, which are kept for these clients.
-    reserved: Mutex<HashMap<ClientId, ClientKey, RandomState>>,
-}
+pub(super) struct Directory<C>(Mutex<Agents<C>>);
+
+type Agents<C> = HashMap<ClientId, (Weak<Mutex<C>>, Option<ClientKey>), RandomState>;
 
 impl<C> Default for Directory<C> {
     fn default() -> Self {
-        Self { agents: Mutex::default(), reserved: Mutex::default() }
+        Self(Mutex::default())
     }
 }
 
 impl<C> Directory<C> {
     /// Enters an agent of this client.
-    pub(super) fn enter(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
-        self.agents().insert(agent, Weak::clone(client));
+    pub(super) fn enter(&self, agent: ClientId, client: &Weak<Mutex<C>>, key: Option<ClientKey>) {
+        self.agents().insert(agent, (Weak::clone(client), key));
     }
 
-    /// Keeps these agents for this client.
+    /// Keeps these agents of an earlier daemon for this client.
     pub(super) fn reserve(&self, agents: impl Iterator<Item = ClientId>, client: ClientKey) {
-        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
-        reserved.extend(agents.map(|agent| (agent, client)));
+        self.agents().extend(agents.map(|agent| (agent, (Weak::new(), Some(client)))));
     }
 
-    /// The client of an earlier daemon for which this agent is kept.
-    pub(super) fn reserved_for(&self, agent: ClientId) -> Option<ClientKey> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner).get(&agent).copied()
+    /// The key of the client of this agent.
+    pub(super) fn key_of(&self, agent: ClientId) -> Option<ClientKey> {
+        self.agents().get(&agent)?.1
     }
 
     /// Whether this client may have an agent of this id: no other client has one, and none is kept for another.
@@ -49,17 +47,18 @@ impl<C> Directory<C> {
         client: &Weak<Mutex<C>>,
         key: Option<ClientKey>,
     ) -> bool {
-        let is_reserved = self.reserved_for(agent).is_some_and(|owner| Some(owner) != key);
         let agents = self.agents();
-        let other = agents.get(&agent).filter(|known| !known.ptr_eq(client));
-        !is_reserved && other.and_then(Weak::upgrade).is_none()
+        let Some((known, known_key)) = agents.get(&agent) else { return true };
+        let is_its = known.ptr_eq(client) || known_key.is_some() && *known_key == key;
+        // Of a client with a key, an agent is kept even if the client is not here.
+        is_its || known.strong_count() == 0 && known_key.is_none()
     }
 
     /// Removes an agent of this client. The entry stays if it has since been made anew for another
     /// client that has come back to the agent.
     pub(super) fn leave(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
         let mut agents = self.agents();
-        if agents.get(&agent).is_some_and(|known| known.ptr_eq(client)) {
+        if agents.get(&agent).is_some_and(|(known, _)| known.ptr_eq(client)) {
             agents.remove(&agent);
         }
     }
@@ -67,7 +66,7 @@ impl<C> Directory<C> {
     /// The clients of these agents, each once.
     pub(super) fn find(&self, agents: impl IntoIterator<Item = ClientId>) -> Vec<Arc<Mutex<C>>> {
         let known = self.agents();
-        let found = agents.into_iter().filter_map(|agent| known.get(&agent)?.upgrade());
+        let found = agents.into_iter().filter_map(|agent| known.get(&agent)?.0.upgrade());
         let mut found: Vec<_> = found.collect();
         drop(known);
         found.sort_by_key(Arc::as_ptr);
@@ -80,10 +79,10 @@ impl<C> Directory<C> {
         self.agents().keys().copied().collect()
     }
 
-    fn agents(&self) -> MutexGuard<'_, HashMap<ClientId, Weak<Mutex<C>>, RandomState>> {
+    fn agents(&self) -> MutexGuard<'_, Agents<C>> {
         // A poisoned mutex may be used: nothing panics while it is locked, so the table is never
         // half changed.
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -101,12 +100,14 @@ mod tests {
         };
         let [agent, earlier] = [(); 2].map(|()| ClientId::random());
         assert!(is_free(agent, &other, other_key));
-        directory.enter(agent, &Arc::downgrade(&one));
+        directory.enter(agent, &Arc::downgrade(&one), Some(one_key));
         assert!(is_free(agent, &one, one_key) && !is_free(agent, &other, other_key));
+        // The client may have come back before the end of its connection was noticed.
+        assert!(is_free(agent, &other, one_key));
         directory.reserve([earlier].into_iter(), one_key);
         assert!(is_free(earlier, &one, one_key) && !is_free(earlier, &other, other_key));
         assert!(!directory.is_free_for(earlier, &Arc::downgrade(&one), None));
-        drop(one);
+        directory.leave(agent, &Arc::downgrade(&one));
         assert!(is_free(agent, &other, other_key));
     }
 }

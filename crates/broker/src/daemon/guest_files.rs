@@ -8,7 +8,7 @@ use navlock_wire::{ClientKey, FileTask};
 use super::{guests::Guest, state::Daemon};
 
 /// How long the claims of inherited locks of one client may be, in bytes. Their file takes room in memory.
-const MOST_CLAIMS: usize = 128 << 10;
+const MOST_CLAIMS: usize = 32 << 10;
 
 impl Daemon {
     /// Does this with a file of this client, for the process with this number. Returns the file, if one was made.
@@ -30,9 +30,10 @@ impl Daemon {
             return Err("it is a client of another user".to_owned());
         }
         match task {
-            // A client that goes without having introduced itself leaves its file behind.
-            FileTask::Own if !guest.user().may_have_file(client, files) => {
-                return Err("this user has begun too many connections at once".to_owned());
+            FileTask::Own if !guest.may_have_file(client, self.limits(), files) => {
+                return Err(
+                    "this user has as many clients with files as one user may have".to_owned()
+                );
             }
             FileTask::Inherit { claims } if claims.len() > MOST_CLAIMS => {
                 return Err(format!("what is to be inherited needs over {MOST_CLAIMS} bytes"));

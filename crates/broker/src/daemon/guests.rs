@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashSet,
-    mem,
+    io, mem,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -33,8 +33,14 @@ use crate::{client_files::ClientFiles, this_process::user_words};
 /// user's own messages count may differ from that in which they were sent, if they are more than that.
 const MOST_IN_A_TURN: usize = 128 << 10;
 
-/// How many clients of one user may have a file before they introduce themselves.
-const COMING: usize = 1 << 10;
+/// Connections of one user that keep much in memory are hung up on while all of them keep this many bytes.
+const MOST_BYTES: usize = 64 << 20;
+
+/// How many answers of one user may be on their way.
+const ANSWERS: usize = 16;
+
+/// How many thefts of one user are decided in one turn. For each, the whole queue is looked through.
+const THEFTS: usize = 2;
 
 /// How many connections of one user may ask something in one turn before they introduce themselves.
 const QUESTIONS: usize = 4;
@@ -66,51 +72,62 @@ pub(super) struct User {
     lookers: AtomicUsize,
     /// Agents, requests and locks.
     things: AtomicUsize,
-    name_bytes: AtomicUsize,
+    bytes: AtomicUsize,
+    answers: AtomicUsize,
     /// Permits for questions before an introduction.
     questions: Semaphore,
-    /// The clients that have a file and have not introduced themselves.
-    coming: Mutex<Vec<ClientKey>>,
-    /// The number of the look in which something was read last, and how many bytes were read in it.
+    /// The clients that have files.
+    clients: Mutex<HashSet<ClientKey>>,
+    /// The number of the look in which something was read last, and how many bytes were read and thefts decided in it.
     look: AtomicU64,
     read: AtomicUsize,
+    thefts: AtomicUsize,
 }
 
-/// A connection of a user. To drop this gives back what the connection counts for.
+/// A connection of a user, or the locks that it has left to others. To drop this gives back what it counts for.
 #[derive(Debug)]
 pub(super) struct Guest {
     user: Arc<User>,
+    /// Whether it counts as a connection.
+    counts: bool,
     looks: bool,
     things: usize,
-    name_bytes: usize,
+    bytes: usize,
 }
+
+/// An answer on its way. To drop this ends it.
+pub(super) struct OpenAnswer(Arc<User>);
 
 impl Guests {
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits, users: Mutex::default() }
     }
 
-    /// The guest at the other end.
+    /// The guest at the other end, and, if there is no room for it among the `most` clients that there can be, why.
     ///
     /// # Errors
     ///
-    /// Why there is no room for it among the `most` clients that there can be, for people.
-    pub(super) fn admit(&self, stream: &AsyncStream, most: usize) -> Result<Guest, String> {
-        let peer = peer::of_async(stream).map_err(|error| format!("who are you? {error}"))?;
-        let user = self.user(peer.user);
+    /// If the system does not say who it is.
+    pub(super) fn admit(
+        &self,
+        stream: &AsyncStream,
+        most: usize,
+    ) -> io::Result<(Guest, Option<String>)> {
+        let user = self.user(peer::of_async(stream)?.user);
         let most = self.limits.connections_of_user.min(most / 4);
-        if user.connections.load(Relaxed) >= most {
-            let name = user.name();
-            return Err(format!(
-                "{name} has {most} connections, as many as one user may have; end some"
-            ));
-        }
-        user.connections.fetch_add(1, Relaxed);
-        Ok(Guest { user, looks: false, things: 0, name_bytes: 0 })
+        let is_full = user.connections.load(Relaxed) >= most;
+        let full = is_full.then(|| {
+            format!("this user has {most} connections, as many as one user may have; end some")
+        });
+        Ok((Guest::of(user, !is_full), full))
     }
-}
 
-impl Guests {
+    /// A client of an earlier daemon, whose locks others have inherited.
+    pub(super) fn readmit(&self, key: ClientKey) -> Guest {
+        let [a, b, c, d, ..] = key;
+        Guest::of(self.user(user::of_number(u32::from_be_bytes([a, b, c, d]))), true)
+    }
+
     fn user(&self, id: UserId) -> Arc<User> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         users.retain(|user| Arc::strong_count(user) > 1);
@@ -119,19 +136,16 @@ impl Guests {
             let user = Arc::new(User::new(id));
             users.push(Arc::clone(&user));
             let asked = Arc::clone(&user);
-            // Without a thread, the number stands for the name.
-            let _ = thread::Builder::new().name("navlock-user".to_owned()).spawn(move || {
+            let asking = thread::Builder::new().name("navlock-user".to_owned()).spawn(move || {
                 let _ = asked.name.set(name_of(asked.id).unwrap_or_else(|| user_words(asked.id)));
                 asked.named.notify_waiters();
             });
+            if asking.is_err() {
+                // Without a thread, the number stands for the name.
+                user.name();
+            }
             user
         })
-    }
-
-    /// The user whose clients have keys such as this one.
-    pub(super) fn user_of(&self, key: ClientKey) -> Arc<User> {
-        let [a, b, c, d, ..] = key;
-        self.user(user::of_number(u32::from_be_bytes([a, b, c, d])))
     }
 }
 
@@ -145,11 +159,13 @@ impl User {
             connections: AtomicUsize::new(0),
             lookers: AtomicUsize::new(0),
             things: AtomicUsize::new(0),
-            name_bytes: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            answers: AtomicUsize::new(0),
             questions: Semaphore::new(QUESTIONS),
-            coming: Mutex::default(),
+            clients: Mutex::default(),
             look: AtomicU64::new(0),
             read: AtomicUsize::new(0),
+            thefts: AtomicUsize::new(0),
         }
     }
 
@@ -173,24 +189,18 @@ impl User {
         key.starts_with(&user::number(self.id).to_be_bytes())
     }
 
-    /// Whether a file may be made for this client, which is about to introduce itself.
-    pub(super) fn may_have_file(&self, client: ClientKey, files: &ClientFiles) -> bool {
-        let mut coming = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
-        if coming.len() >= COMING {
-            // Those that are dead make room.
-            coming.retain(|one| files.lives(*one));
+    /// Whether a file may be made for this client. Clients whose processes have ended, and those that have inherited
+    /// their locks as well, make room for others.
+    fn may_have_file(&self, client: ClientKey, most: usize, files: &ClientFiles) -> bool {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if clients.len() >= most && !clients.contains(&client) {
+            clients.retain(|one| files.has_locked(*one));
         }
-        let may = coming.len() < COMING;
+        let may = clients.len() < most || clients.contains(&client);
         if may {
-            coming.push(client);
+            clients.insert(client);
         }
         may
-    }
-
-    /// Notes that this client has introduced itself.
-    pub(super) fn has_come(&self, client: ClientKey) {
-        let mut coming = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
-        coming.retain(|one| *one != client);
     }
 
     /// Waits until one of the connections of this user may ask something that all clients are looked through for.
@@ -205,8 +215,7 @@ impl User {
 
     /// Whether this user may have more requests, locks and agents.
     pub(super) fn has_room(&self, limits: &Limits) -> bool {
-        self.things.load(Relaxed) < limits.requests
-            && self.name_bytes.load(Relaxed) < limits.name_bytes
+        self.things.load(Relaxed) < limits.requests && self.bytes.load(Relaxed) < limits.name_bytes
     }
 
     /// Whether this user may end what is the other's, and change how the broker works.
@@ -219,10 +228,32 @@ impl User {
         self.may_all
     }
 
+    /// Whether all connections of the user keep so much in memory that one that keeps this much has to go.
+    pub(super) fn is_too_much(&self, bytes: usize) -> bool {
+        bytes > MOST_BYTES / 1024 && self.bytes.load(Relaxed) > MOST_BYTES
+    }
+
+    /// Whether another answer of the user may be on its way.
+    pub(super) fn may_be_answered(&self) -> bool {
+        self.answers.load(Relaxed) < ANSWERS
+    }
+
+    /// An answer that is on its way.
+    pub(super) fn open_answer(self: &Arc<Self>) -> OpenAnswer {
+        self.answers.fetch_add(1, Relaxed);
+        OpenAnswer(Arc::clone(self))
+    }
+
+    /// Whether a theft of the user may be decided in this turn.
+    pub(super) fn may_steal(&self) -> bool {
+        self.thefts.fetch_add(1, Relaxed) < THEFTS
+    }
+
     /// Whether more may be read in this look of the turns.
     pub(super) fn may_be_read(&self, look: u64) -> bool {
         if self.look.swap(look, Relaxed) != look {
             self.read.store(0, Relaxed);
+            self.thefts.store(0, Relaxed);
         }
         self.read.load(Relaxed) < MOST_IN_A_TURN
     }
@@ -291,17 +322,36 @@ impl View {
 }
 
 impl Guest {
+    fn of(user: Arc<User>, counts: bool) -> Self {
+        user.connections.fetch_add(usize::from(counts), Relaxed);
+        Self { user, counts, looks: false, things: 0, bytes: 0 }
+    }
+
     pub(super) fn user(&self) -> &Arc<User> {
         &self.user
     }
 
+    /// Whether a file may be made for this client.
+    pub(super) fn may_have_file(
+        &self,
+        client: ClientKey,
+        limits: Limits,
+        files: &ClientFiles,
+    ) -> bool {
+        self.counts && self.user.may_have_file(client, limits.connections_of_user, files)
+    }
+
+    /// A thief of this user, who has no connection.
+    pub(super) fn thief(user: Arc<User>) -> Self {
+        Self::of(user, false)
+    }
+
     /// Notes how much the connection has now.
-    pub(super) fn has_now(&mut self, things: usize, name_bytes: usize) {
-        let pairs = [
-            (&self.user.things, &mut self.things, things),
-            (&self.user.name_bytes, &mut self.name_bytes, name_bytes),
-        ];
-        for (all, before, now) in pairs {
+    pub(super) fn has_now(&mut self, things: usize, bytes: usize) {
+        let Self { user, things: before, bytes: bytes_before, .. } = self;
+        for (all, before, now) in
+            [(&user.things, before, things), (&user.bytes, bytes_before, bytes)]
+        {
             let before = mem::replace(before, now);
             all.fetch_add(now, Relaxed);
             all.fetch_sub(before, Relaxed);
@@ -322,7 +372,13 @@ impl Drop for Guest {
     fn drop(&mut self) {
         self.has_now(0, 0);
         self.user.lookers.fetch_sub(usize::from(self.looks), Relaxed);
-        self.user.connections.fetch_sub(1, Relaxed);
+        self.user.connections.fetch_sub(usize::from(self.counts), Relaxed);
+    }
+}
+
+impl Drop for OpenAnswer {
+    fn drop(&mut self) {
+        self.0.answers.fetch_sub(1, Relaxed);
     }
 }
 

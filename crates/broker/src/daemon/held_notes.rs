@@ -4,17 +4,19 @@
 //! user holds. A request has waited since the moment that stands there, and one that does not stand there since it is
 //! claimed. And nobody else can take the id of an agent that stands there, which everybody is shown.
 //!
-//! The file begins with a secret. Each record has an agent's id, a digest under the secret of one of the agent's locks
-//! or requests, and since when it waits. Zeros in place of the digest say that the agent is there. A broker that is
-//! killed leaves the file as it is, since the system has what was written.
+//! The file begins with a secret. Each record has an agent's id, a digest under the secret of one of the agent's
+//! requests, the lock's token, if the request has become one, and since when it waits or waited. Zeros in place of the
+//! digest say that the agent is there. A broker that is killed leaves the file as it is, since the system has what was
+//! written.
 
 use std::{
-    collections::HashMap,
     fs::File,
     hash::Hash,
     io::{self, Read},
 };
 
+use foldhash::quality::RandomState;
+use indexmap::IndexMap;
 use navlock_core::{ClientId, Mode, ResourceName};
 use navlock_engine::{FencingToken, RequestId};
 use navlock_platform::file::write_all_at;
@@ -25,21 +27,23 @@ use super::requests::RequestOwner;
 
 const SECRET: usize = 16;
 
-/// What is noted: an agent's id, and a digest.
+/// An agent's id, and a digest.
 const WHAT: usize = 32;
-const RECORD: usize = WHAT + size_of::<Moment>();
+const RECORD: usize = WHAT + 16;
 
 type What = [u8; WHAT];
 type Record = [u8; RECORD];
 
-/// A lock or a request. A request has no token.
-pub(super) type Noting<'a> = (&'a ResourceName, Mode, Option<FencingToken>);
+/// What was asked for.
+pub(super) type Asked<'a> = (&'a ResourceName, Mode);
 
 /// What a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Noted {
     Agent(ClientId),
     Request(RequestId),
+    /// What an earlier broker has noted, as long as nobody has claimed it.
+    Earlier(What),
 }
 
 /// The notes of one client.
@@ -47,13 +51,8 @@ enum Noted {
 pub(super) struct HeldNotes {
     file: File,
     secret: [u8; SECRET],
-    /// The places of the records.
-    places: HashMap<Noted, u32>,
-    /// The places that are free, below `end`.
-    free: Vec<u32>,
-    end: u32,
-    /// What an earlier broker has noted, as long as nobody has claimed it, with its place and its time.
-    earlier: HashMap<What, (u32, Moment)>,
+    /// The records, in the order in which they stand in the file.
+    records: IndexMap<Noted, Record, RandomState>,
 }
 
 impl HeldNotes {
@@ -68,29 +67,31 @@ impl HeldNotes {
             None => write_all_at(&file, &secret, 0)?,
         }
         // A record that was written in part stands for nothing.
-        let records = records.chunks_exact(RECORD).map(|record| Record::try_from(record).ok());
-        let (mut free, mut earlier) = (Vec::new(), HashMap::new());
-        let mut end = 0;
-        for record in records.flatten() {
-            match (record.first_chunk(), record.last_chunk()) {
-                (Some(what), Some(since)) if *what != [0; WHAT] => {
-                    earlier.insert(*what, (end, Moment::from_ne_bytes(*since)));
-                }
-                _ => free.push(end),
-            }
-            end += 1;
+        let records = records.chunks_exact(RECORD).filter_map(|record| record.try_into().ok());
+        let records = records.filter_map(|record: Record| Some((*record.first_chunk()?, record)));
+        let records = records.map(|(what, record)| (Noted::Earlier(what), record)).collect();
+        let notes = Self { file, secret, records };
+        notes.cut()?;
+        for place in 0..notes.records.len() {
+            notes.write(place)?;
         }
-        Ok(Self { file, secret, places: HashMap::new(), free, end, earlier })
+        Ok(notes)
     }
 
-    /// The agents that an earlier broker has noted.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The agents of which something is noted.
     pub(super) fn agents(&self) -> impl Iterator<Item = ClientId> {
-        self.earlier.keys().filter_map(|what| Some(ClientId::from_bytes(*what.first_chunk()?)))
+        self.records
+            .values()
+            .filter_map(|record| Some(ClientId::from_bytes(*record.first_chunk()?)))
     }
 
     /// Notes an agent.
     pub(super) fn note_agent(&mut self, agent: ClientId) {
-        self.note(Noted::Agent(agent), what(agent, [0; 16]), 0);
+        self.note(Noted::Agent(agent), record(what(agent, [0; 16]), None, 0));
     }
 
     /// Notes a request that waits, or a lock before its client is told of it.
@@ -98,27 +99,48 @@ impl HeldNotes {
         &mut self,
         id: RequestId,
         of: &RequestOwner,
-        noting: Noting<'_>,
+        asked: Asked<'_>,
+        token: Option<FencingToken>,
         since: Moment,
     ) {
-        self.note(Noted::Request(id), self.what_of(id, of, noting), since);
+        let noted = Noted::Request(id);
+        // A lock whose grant does not reach its client waits again, in its old place.
+        let since = self.records.get(&noted).map_or(since, |record| since_of(record).min(since));
+        self.note(noted, record(self.what_of(id, of, asked), token, since));
     }
 
-    /// Since when this is so by the word of an earlier broker, if it is and nobody has claimed it from this one.
+    /// Since when an earlier broker says that this was asked for, if it says so and nobody has claimed it from this one.
+    /// With a token, only if it was granted with this token.
     pub(super) fn believes(
         &mut self,
         id: RequestId,
         of: &RequestOwner,
-        noting: Noting<'_>,
+        asked: Asked<'_>,
+        token: Option<FencingToken>,
     ) -> Option<Moment> {
-        let (place, since) = self.earlier.remove(&self.what_of(id, of, noting))?;
-        self.places.insert(Noted::Request(id), place);
+        let earlier = Noted::Earlier(self.what_of(id, of, asked));
+        let (place, _, known) = self.records.get_full(&earlier)?;
+        let (since, is_it) = (since_of(known), token.is_none() || token_of(known) == token);
+        // It stays at its place.
+        is_it.then(|| self.records.replace_index(place, Noted::Request(id)).ok())?;
         Some(since)
     }
 
-    /// Notes that an agent has ended.
+    /// Forgets what nobody has claimed.
+    pub(super) fn forget_earlier(&mut self) {
+        let is_earlier = |noted: &&Noted| matches!(noted, Noted::Earlier(_));
+        for noted in self.records.keys().filter(is_earlier).copied().collect::<Vec<_>>() {
+            self.forget(noted);
+        }
+    }
+
+    /// Notes that an agent has ended, with all its requests.
     pub(super) fn forget_agent(&mut self, agent: ClientId) {
-        self.forget(Noted::Agent(agent));
+        let is_its = |(_, record): &(&Noted, &Record)| record.starts_with(&agent.to_bytes());
+        let its = self.records.iter().filter(is_its).map(|(noted, _)| *noted);
+        for noted in its.collect::<Vec<_>>() {
+            self.forget(noted);
+        }
     }
 
     /// Notes that a request or lock is over.
@@ -126,37 +148,41 @@ impl HeldNotes {
         self.forget(Noted::Request(id));
     }
 
-    fn note(&mut self, noted: Noted, what: What, since: Moment) {
-        let place = self.places.get(&noted).copied().or_else(|| self.free.pop());
-        let place = place.unwrap_or_else(|| {
-            self.end += 1;
-            self.end - 1
-        });
-        let mut record = [0; RECORD];
-        record[..WHAT].copy_from_slice(&what);
-        record[WHAT..].copy_from_slice(&since.to_ne_bytes());
+    fn note(&mut self, noted: Noted, record: Record) {
+        let (place, _) = self.records.insert_full(noted, record);
         // What cannot be written is not believed later. Whoever claims it is told that it is lost.
-        let _ = self.write(place, &record);
-        self.places.insert(noted, place);
+        let _ = self.write(place);
     }
 
     fn forget(&mut self, noted: Noted) {
-        if let Some(place) = self.places.remove(&noted) {
-            if self.write(place, &[0; RECORD]).is_ok() {
-                self.free.push(place);
-            }
+        let Some((place, ..)) = self.records.swap_remove_full(&noted) else { return };
+        // The last record has moved to the place.
+        if place < self.records.len() {
+            let _ = self.write(place);
         }
+        let _ = self.cut();
     }
 
-    fn write(&self, place: u32, record: &Record) -> io::Result<()> {
-        write_all_at(&self.file, record, SECRET as u64 + u64::from(place) * RECORD as u64)
+    fn write(&self, place: usize) -> io::Result<()> {
+        let Some((_, record)) = self.records.get_index(place) else { return Ok(()) };
+        write_all_at(&self.file, record, length(place))
     }
 
-    fn what_of(&self, id: RequestId, of: &RequestOwner, (name, mode, token): Noting<'_>) -> What {
+    /// Ends the file after the last record.
+    fn cut(&self) -> io::Result<()> {
+        self.file.set_len(length(self.records.len()))
+    }
+
+    fn what_of(&self, id: RequestId, of: &RequestOwner, (name, mode): Asked<'_>) -> What {
         let mut hasher = SipHasher13::new_with_key(&self.secret);
-        (id.serial(), &*of.bucket, name.as_bytes(), mode == Mode::Shared, token).hash(&mut hasher);
+        (id.serial(), &*of.bucket, name.as_bytes(), mode == Mode::Shared).hash(&mut hasher);
         what(of.client_id, hasher.finish128().as_bytes())
     }
+}
+
+/// The length of a file with so many records.
+fn length(records: usize) -> u64 {
+    (SECRET + records * RECORD) as u64
 }
 
 fn what(agent: ClientId, digest: [u8; 16]) -> What {
@@ -164,6 +190,23 @@ fn what(agent: ClientId, digest: [u8; 16]) -> What {
     what[..16].copy_from_slice(&agent.to_bytes());
     what[16..].copy_from_slice(&digest);
     what
+}
+
+fn record(what: What, token: Option<FencingToken>, since: Moment) -> Record {
+    let mut record = [0; RECORD];
+    record[..WHAT].copy_from_slice(&what);
+    record[WHAT..][..8].copy_from_slice(&token.map_or(0, FencingToken::get).to_ne_bytes());
+    record[WHAT + 8..].copy_from_slice(&since.to_ne_bytes());
+    record
+}
+
+fn token_of(record: &Record) -> Option<FencingToken> {
+    let token = record[WHAT..].first_chunk().map_or(0, |token| u64::from_ne_bytes(*token));
+    (token != 0).then(|| FencingToken::new(token))
+}
+
+fn since_of(record: &Record) -> Moment {
+    record.last_chunk().map_or(0, |since| Moment::from_ne_bytes(*since))
 }
 
 #[cfg(test)]
@@ -185,34 +228,39 @@ mod tests {
         let [name, other]: [ResourceName; 2] = ["db", "other"].map(|name| name.try_into().unwrap());
         let [first, second, third] = [1, 2, 3].map(|serial| RequestId::from_parts(0, serial));
         let (of, token) = (owner("app"), Some(FencingToken::new(5)));
+        let (db, shared) = ((&name, Mode::Exclusive), (&other, Mode::Shared));
         let mut notes = HeldNotes::of(open()).unwrap();
         notes.note_agent(of.client_id);
-        notes.note_request(first, &of, (&name, Mode::Exclusive, None), 7);
-        notes.note_request(third, &of, (&name, Mode::Exclusive, None), 8);
-        notes.note_request(first, &of, (&name, Mode::Exclusive, token), 9);
-        notes.note_request(second, &of, (&other, Mode::Shared, token), 10);
+        notes.note_request(second, &of, shared, token, 10);
+        notes.note_request(first, &of, db, None, 7);
+        notes.note_request(third, &of, db, None, 8);
+        notes.note_request(first, &of, db, token, 9);
         notes.forget_request(second);
         drop(notes);
 
         let mut next = HeldNotes::of(open()).unwrap();
         assert!(next.agents().all(|agent| agent == of.client_id) && next.agents().count() == 3);
-        for (id, of, lock) in [
-            (first, &of, (&other, Mode::Exclusive, token)),
-            (first, &of, (&name, Mode::Shared, token)),
-            (first, &of, (&name, Mode::Exclusive, Some(FencingToken::new(6)))),
-            (first, &of, (&name, Mode::Exclusive, None)),
-            (first, &owner("else"), (&name, Mode::Exclusive, token)),
-            (second, &of, (&other, Mode::Shared, token)),
-            (third, &of, (&name, Mode::Exclusive, token)),
+        for (id, of, asked, token) in [
+            (first, &of, (&other, Mode::Exclusive), token),
+            (first, &of, (&name, Mode::Shared), token),
+            (first, &of, db, Some(FencingToken::new(6))),
+            (first, &owner("else"), db, token),
+            (second, &of, shared, token),
+            (third, &of, db, token),
         ] {
-            assert_eq!(next.believes(id, of, lock), None, "{id:?} {lock:?}");
+            assert_eq!(next.believes(id, of, asked, token), None, "{id:?} {asked:?}");
         }
-        assert_eq!(next.believes(first, &of, (&name, Mode::Exclusive, token)), Some(9));
-        assert_eq!(next.believes(first, &of, (&name, Mode::Exclusive, token)), None);
-        assert_eq!(next.believes(third, &of, (&name, Mode::Exclusive, None)), Some(8));
+        // A grant that was not heard of leaves the request where it was.
+        assert_eq!(next.believes(first, &of, db, token), Some(7));
+        assert_eq!(next.believes(first, &of, db, token), None);
+        assert_eq!(next.believes(third, &of, db, None), Some(8));
         next.forget_request(first);
+        next.forget_earlier();
         drop(next);
         let mut last = HeldNotes::of(open()).unwrap();
-        assert_eq!(last.believes(first, &of, (&name, Mode::Exclusive, token)), None);
+        assert_eq!(last.believes(first, &of, db, token), None);
+        assert_eq!(last.believes(third, &of, db, None), Some(8));
+        last.forget_agent(of.client_id);
+        assert_eq!(path.metadata().unwrap().len(), length(0));
     }
 }

@@ -143,14 +143,17 @@ pub(super) async fn serve_in(
                 let handshake_timeout = options.limits.handshake;
                 let new = |stream| NewConnection::new(stream, None, Arc::clone(daemon));
                 let guest = match daemon.guests().map(|guests| guests.admit(&stream, most)) {
-                    Some(Ok(guest)) => Some(guest),
-                    Some(Err(why)) => {
+                    Some(Ok((guest, None))) => Some(guest),
+                    Some(Ok((guest, Some(why)))) => {
                         // One user takes no more than half of what there is for being told.
                         if turned_away.len() < MOST_TURNED_AWAY / 2 {
-                            turned_away.spawn_local(turn_away(new(stream).turned_away(why), handshake_timeout));
+                            let new = new(stream).of(Some(guest)).turned_away(why);
+                            turned_away.spawn_local(turn_away(new, handshake_timeout));
                         }
                         continue;
                     }
+                    // Nobody is served of whom it is not known who it is.
+                    Some(Err(_)) => continue,
                     // A stranger's connection is closed without an answer.
                     None if !is_same_user(&stream) => continue,
                     None => None,

@@ -26,6 +26,9 @@ use super::{
 /// How many questions may come on one connection before an introduction.
 const QUESTIONS: usize = 64;
 
+/// How many claims of one client are taken in before others have a turn, where several users share the daemon.
+const CLAIMS_IN_A_TURN: usize = 256;
+
 /// A connection that has not introduced itself yet.
 pub(super) struct NewConnection {
     stream: Stream,
@@ -84,15 +87,26 @@ impl NewConnection {
             return Err(ProtocolError("it spoke for a client of another user").into());
         }
         let mut connected = self.daemon.enter(Some(client), returning, process);
-        if let Some(guest) = guest {
-            connected.admit(guest);
+        if let Some(Err(error)) = guest.map(|guest| connected.admit(guest)) {
+            let reason =
+                format!("it cannot note what you hold, and so you may hold nothing: {error}");
+            self.say(&FromDaemon::Refused { reason }).await?;
+            return Err(End::Refused);
         }
         let mut claims = Claims::default();
         if returning {
             claims = Claims::by_clock(connected.ahead);
+            let mut heard = 0;
             loop {
                 let message = self.next().await?;
-                connected.count(claims.size());
+                if connected.user().is_some() {
+                    let (claimed, bytes) = claims.size();
+                    connected.count(claimed, bytes);
+                    heard += 1;
+                    if heard % CLAIMS_IN_A_TURN == 0 {
+                        self.daemon.next_turn().passes().await;
+                    }
+                }
                 if connected.user().is_some_and(|user| !self.daemon.counts(user, &message)) {
                     continue;
                 }
@@ -101,6 +115,7 @@ impl NewConnection {
                 }
             }
         }
+        lock(&connected.client).has_claimed();
         let Self { stream, daemon, .. } = self;
         let admission = Admission::new(stream, Session::new(connected, daemon));
         Ok(Introduced::Client(Box::new(admission), claims))
@@ -140,6 +155,7 @@ impl NewConnection {
                 }
                 ToDaemon::File { client, task } => {
                     self.give_file(client, &task).await?;
+                    self.daemon.next_turn().passes().await;
                     continue;
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {

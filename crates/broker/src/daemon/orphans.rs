@@ -37,6 +37,9 @@ use super::{
 };
 use crate::{LOGS, client_files::Inherited, inherited_claims};
 
+/// How many orphans have a thread each, where several users share the daemon.
+const MOST_WATCHED: usize = 32;
+
 /// The pause before the next try to read a file.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -93,7 +96,11 @@ impl Daemon {
                 // as inherited.
                 let bytes = inherited.claims().ok();
                 let meant = bytes.and_then(|bytes| inherited_claims::locks(&bytes));
-                let is_meant = |id| meant.as_ref().is_none_or(|ids| ids.contains(&id));
+                let is_guests = lock(client).user().is_some();
+                let is_meant = |id| {
+                    // Another user may have written anything.
+                    meant.as_ref().map_or(!is_guests, |ids| ids.contains(&id))
+                };
                 lock(client).keep_inherited(is_meant);
                 self.keep_orphan(key, Arc::clone(client), Some(inherited))
             }
@@ -173,6 +180,11 @@ impl Daemon {
             return Watch::ToStart;
         }
         let daemon = Arc::downgrade(self);
+        if self.guests().is_some() && self.orphans() >= MOST_WATCHED {
+            // One user may not use up the threads. These orphans are looked at every few seconds, and when somebody
+            // wants what they hold.
+            return Watch::ToStart;
+        }
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| {
                 inheritors.iter().for_each(Process::wait_if_ending);
@@ -227,9 +239,6 @@ impl Daemon {
             // A picture that is being made may have the client as well.
             lock(&orphan.client).end();
             self.forget_leases(orphan.key);
-            if let Some(files) = self.files() {
-                files.forget_notes(orphan.key);
-            }
         }
         self.gone.notify_one();
     }

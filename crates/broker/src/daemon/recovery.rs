@@ -225,12 +225,16 @@ impl Recovery {
     ) -> HashMap<ClientKey, Claimant> {
         let began = Instant::now();
         let (notice, end) = (began + recovery_time - recovery_time / NOTICE, began + recovery_time);
+        // Nobody keeps the others waiting for longer by claiming slowly, or again and again.
+        let heard = end + recovery_time;
         let mut has_given_up = false;
         let mut checks = interval(CHECK_INTERVAL);
         // The daemon also waits for a client whose map tells all its locks, but not beyond the
         // time.
         let is_needed = |client: &ClientKey| gives_up && !maps.tell_all(*client);
-        while !self.may_end(Instant::now() >= end, is_needed, has_given_up) {
+        while Instant::now() < heard
+            && !self.may_end(Instant::now() >= end, is_needed, has_given_up)
+        {
             tokio::select! {
                 () = self.arrived.notified() => {}
                 _ = checks.tick() => {

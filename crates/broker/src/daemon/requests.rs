@@ -294,11 +294,14 @@ impl Requests {
     }
 
     /// Finishes all requests, and all locks that are not `wanted`.
-    pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
+    /// Returns those.
+    pub(super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) -> Vec<RequestId> {
         let unwanted = self.entries.iter().filter(|(id, entry)| !wanted(**id) || !entry.is_held());
-        for id in unwanted.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.finish(id);
+        let unwanted: Vec<_> = unwanted.map(|(id, _)| *id).collect();
+        for id in &unwanted {
+            self.finish(*id);
         }
+        unwanted
     }
 
     /// Returns the next outcome that the client is to be told, apart from those that requests

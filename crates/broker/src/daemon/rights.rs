@@ -17,6 +17,9 @@ impl Daemon {
         if user.may_all() {
             return None;
         }
+        if !user.may_steal() {
+            return Some("this user steals too often at once; try again".to_owned());
+        }
         let locks = self.user_agent().lock_manager(bucket);
         // The answer is there at once, because this process keeps the locks.
         let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
@@ -43,7 +46,7 @@ impl Daemon {
 
     /// Whether this lock is of a client of this user, which may still have to come back from an earlier daemon.
     fn is_of(&self, user: &User, id: LockId) -> bool {
-        if self.directory().reserved_for(id.client_id).is_some_and(|client| user.has(client)) {
+        if self.directory().key_of(id.client_id).is_some_and(|client| user.has(client)) {
             return true;
         }
         let whose = self.directory().find([id.client_id]);

@@ -31,7 +31,7 @@ use super::{
     client_record::outcome_message,
     connected::ConnectedClient,
     cycles::InCycle,
-    guests::User,
+    guests::{OpenAnswer, User},
     outcome::Outcome,
     session_ends::End,
     shared_client::{lock, settle_for},
@@ -55,8 +55,9 @@ pub(super) struct Session {
     /// How many questions were answered, and whether the turns know that this session asks.
     answered: u64,
     is_listed: bool,
-    /// An answer that is being sent in parts.
+    /// An answer that is being sent in parts. It counts for the user, where several share the daemon.
     answer: Option<Parts>,
+    open_answer: Option<OpenAnswer>,
     /// What is to be sent.
     outgoing: BytesMut,
     /// Whether nothing can be sent any more, or nobody would read it. A client that was killed may
@@ -80,6 +81,7 @@ impl Session {
             answered: 0,
             is_listed: false,
             answer: None,
+            open_answer: None,
             outgoing: BytesMut::new(),
             is_mute: false,
         }
@@ -95,7 +97,7 @@ impl Session {
         if self.is_mute {
             return Ok(());
         }
-        self.connected.count((0, 0));
+        self.count(0);
         // Losses are told first, because a new term does not apply to locks that were lost before
         // it began.
         self.say_outcomes(context)?;
@@ -162,6 +164,7 @@ impl Session {
         while let Some(mut answer) = self.answer.take_if(|_| has_room(&self.outgoing)) {
             let (part, last) = answer.next_part();
             self.answer = Some(answer).filter(|_| !last);
+            self.open_answer.take_if(|_| last);
             self.say(&part)?;
         }
         Ok(())
@@ -182,6 +185,7 @@ impl Session {
         }
         self.outgoing.clear();
         self.answer = None;
+        self.open_answer = None;
         self.questions.clear();
         self.queries.clear();
         true
@@ -227,6 +231,11 @@ impl Session {
             }
             message => handle_client_message(&mut lock(&self.connected.client), message),
         }
+    }
+
+    /// Counts for the user what the client has, with what is to be sent and these bytes that it has sent.
+    pub(super) fn count(&self, heard: usize) {
+        self.connected.count(0, self.outgoing.len() + heard);
     }
 
     /// Whose client it is, where several users share the daemon.

@@ -249,7 +249,6 @@ impl Daemon {
             if leaves_file {
                 _ = files.give_up(key);
             }
-            files.forget_notes(key);
             daemon.forget_leases(key);
         });
     }

@@ -19,7 +19,11 @@ use navlock_wire::{MAX_BUCKET, NotStolen};
 use tokio::time::timeout;
 
 use super::{
-    delegations::release, guests::User, outcome::Outcome, process::Process, shared_client::lock,
+    delegations::release,
+    guests::{Guest, User},
+    outcome::Outcome,
+    process::Process,
+    shared_client::lock,
     state::Daemon,
 };
 
@@ -102,7 +106,7 @@ impl Daemon {
         let connected = self.enter(None, false, process);
         let mut client = lock(&connected.client);
         if let Some(user) = user {
-            client.belongs_to(user, None);
+            client.belongs_to(Guest::thief(user), None);
         }
         let (agent, request) = (0, RequestId::from_parts(0, 0));
         let done = client.open_agent(agent, ClientId::random(), bucket);

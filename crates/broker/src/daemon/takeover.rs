@@ -58,6 +58,7 @@ impl Daemon {
         let left =
             self.inherit(absent.clone(), &found.inherited_files, deadline + recovery_time).await;
         orphans.extend(left);
+        self.forget_notes_of_dead(&found.noted, &absent, &orphans);
         self.end_leases(self.dead(absent), TRIES);
         for orphan in &mut orphans {
             let claims = mem::take(&mut orphan.claims);
@@ -103,17 +104,18 @@ impl Daemon {
             };
             let client = self.new_client();
             if let Some(guests) = self.guests() {
+                let guest = guests.readmit(key);
+                guest.user().is_named().await;
                 let notes = self.files().and_then(|files| files.open_notes(key).ok());
                 let notes = notes.and_then(|file| HeldNotes::of(file).ok());
-                let user = guests.user_of(key);
-                user.is_named().await;
                 lock(&client).begin(None, Some(key).zip(self.files().cloned()));
-                lock(&client).belongs_to(user, notes);
+                lock(&client).belongs_to(guest, notes);
             }
             // A file that cannot be read was not written by navlock, or was written only in part
             // because there was no room.
             let claims = inherited.replay(&mut lock(&client));
             if let Some(mut claims) = claims {
+                lock(&client).has_claimed();
                 self.reclaim(key, &client, &mut claims).await;
                 inherited_claims.push(InheritedClaims { key, client, inherited, claims });
             } else {
@@ -121,6 +123,27 @@ impl Daemon {
             }
         }
         inherited_claims
+    }
+
+    /// Removes the notes of clients that have not come back, and whose locks nobody has inherited.
+    fn forget_notes_of_dead(
+        &self,
+        noted: &[ClientKey],
+        absent: &[ClientKey],
+        orphans: &[InheritedClaims],
+    ) {
+        let clients = self.clients();
+        let here = |key: &ClientKey| {
+            clients.connected.values().any(|(connected, _)| *connected == Some(*key))
+                || orphans.iter().any(|orphan| orphan.key == *key)
+        };
+        let gone: Vec<_> = noted.iter().chain(absent).filter(|key| !here(key)).copied().collect();
+        drop(clients);
+        for key in gone {
+            if let Some(files) = self.files() {
+                files.forget_notes_of_dead(key);
+            }
+        }
     }
 
     /// Removes the file of this client's inherited locks. From here on others may be granted these locks, so

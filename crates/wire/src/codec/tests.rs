@@ -101,6 +101,7 @@ places!(ToDaemon {
     Steal = 21,
     Patience = 22,
     Why = 23,
+    File = 24,
 });
 
 places!(FromDaemon {
@@ -128,6 +129,7 @@ places!(FromDaemon {
     Deadlock = 21,
     Stolen = 22,
     Recovering = 23,
+    File = 24,
 });
 
 fn assert_places<M: Tested>(messages: &[M]) {

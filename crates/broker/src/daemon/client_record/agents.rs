@@ -54,10 +54,11 @@ impl ClientRecord {
         self.bucket_bytes += bucket.len();
         let locks = host::lock_manager_as(&self.user_agent.bucket(&bucket), client_id);
         let of = Arc::new(RequestOwner { agent, client_id, bucket: bucket.into() });
-        self.directory.enter(client_id, &self.me);
+        let key = self.files.as_ref().map(|(key, _)| *key);
+        self.directory.enter(client_id, &self.me, key);
         self.note_agent(client_id);
         let mut info = AgentInfo::default();
-        if self.user.is_some() {
+        if self.guest.is_some() {
             info.pid = self.pid().unwrap_or(0);
             self.put_known(&mut info);
         }
@@ -100,7 +101,7 @@ impl ClientRecord {
     /// Puts into what an agent says of itself what the kernel has said of the client's connection, whatever the
     /// client says. Where several users share the daemon, it also names no process but those of its user.
     fn put_known(&self, info: &mut AgentInfo) {
-        let Some(user) = &self.user else {
+        let Some(user) = self.user() else {
             // Of a user's own daemon everything is that user's.
             info.user = this_process().user;
             return;

@@ -45,7 +45,9 @@ impl ClientRecord {
 
     /// Releases all locks except the `wanted` ones, and aborts all requests.
     pub(in super::super) fn keep_held(&mut self, wanted: impl Fn(RequestId) -> bool) {
-        self.requests.keep_held(wanted);
+        for id in self.requests.keep_held(wanted) {
+            self.note_ended(id);
+        }
     }
 
     /// Leaves the `wanted` locks to others, and ends all other locks, requests and agents.

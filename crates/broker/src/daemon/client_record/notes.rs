@@ -8,8 +8,8 @@ use navlock_wire::{Agent, Moment};
 
 use super::{
     super::{
-        guests::User,
-        held_notes::{HeldNotes, Noting},
+        guests::{Guest, User},
+        held_notes::{Asked, HeldNotes},
     },
     ClaimedLock, ClientRecord,
 };
@@ -17,40 +17,48 @@ use crate::clock;
 
 impl ClientRecord {
     /// Sets whose client it is, and the notes of what it holds.
-    pub(in super::super) fn belongs_to(&mut self, user: Arc<User>, notes: Option<HeldNotes>) {
-        self.user = Some(user);
+    pub(in super::super) fn belongs_to(&mut self, guest: Guest, notes: Option<HeldNotes>) {
+        self.guest = Some(guest);
         if notes.is_some() {
             self.notes = notes;
         }
+        self.count_for_user(0, 0);
     }
 
     /// Whose client it is, where several users share the daemon.
     pub(in super::super) fn user(&self) -> Option<&Arc<User>> {
-        self.user.as_ref()
+        self.guest.as_ref().map(Guest::user)
     }
 
     pub(in super::super) fn has_notes(&self) -> bool {
         self.notes.is_some()
     }
 
-    /// How many requests, locks and agents it has, and how many bytes the names of these have.
-    pub(in super::super) fn size(&self) -> (usize, usize) {
+    /// Counts for the user what the client has, with so many claims, and with so many bytes besides names.
+    pub(in super::super) fn count_for_user(&mut self, claims: usize, bytes: usize) {
         let things = self.requests.len() + self.agents.len() + self.refused.len();
-        (things, self.requests.name_bytes() + self.bucket_bytes)
+        let names = self.requests.name_bytes() + self.bucket_bytes;
+        if let Some(guest) = &mut self.guest {
+            guest.has_now(things + claims, names + bytes);
+        }
     }
 
     /// Whether its user may have more.
     pub(in super::super) fn has_room_for_user(&self) -> bool {
-        self.user.as_ref().is_none_or(|user| user.has_room(&self.limits))
+        self.user().is_none_or(|user| user.has_room(&self.limits))
     }
 
     /// Whether an earlier daemon has granted this lock. Where one user has the daemon, its word is enough.
     pub(in super::super) fn was_granted(&mut self, lock: &ClaimedLock) -> bool {
         let ClaimedLock { agent, request, name, mode, token, .. } = lock;
+        if self.guest.is_none() {
+            return true;
+        }
         // If the lock was inherited, the client still has it here.
-        self.user.is_none()
-            || self.requests.contains(*request)
-            || self.believes(*agent, *request, (name, *mode, Some(*token))).is_some()
+        let here = self.requests.of(*request);
+        let is_here = here
+            .is_some_and(|here| (here.name, here.mode, here.token) == (name, *mode, Some(*token)));
+        is_here || self.believes(*agent, *request, (name, *mode), Some(*token)).is_some()
     }
 
     /// Since when a claimed request waits: since it has `said` so, where one user has the daemon; else since an earlier
@@ -58,24 +66,37 @@ impl ClientRecord {
     pub(in super::super) fn waits_since(
         &mut self,
         (agent, request): (Agent, RequestId),
-        (name, mode): (&ResourceName, Mode),
+        asked: (&ResourceName, Mode),
         said: Moment,
     ) -> Moment {
-        if self.user.is_none() {
+        if self.guest.is_none() {
             return said;
         }
-        self.believes(agent, request, (name, mode, None)).unwrap_or_else(clock::now)
+        self.believes(agent, request, asked, None).unwrap_or_else(clock::now)
     }
 
-    fn believes(&mut self, agent: Agent, id: RequestId, noting: Noting<'_>) -> Option<Moment> {
+    fn believes(
+        &mut self,
+        agent: Agent,
+        id: RequestId,
+        asked: Asked<'_>,
+        token: Option<FencingToken>,
+    ) -> Option<Moment> {
         let open = self.agents.get(&agent)?;
-        self.notes.as_mut()?.believes(id, &open.of, noting)
+        self.notes.as_mut()?.believes(id, &open.of, asked, token)
+    }
+
+    /// Whatever the client has not claimed from this daemon is over.
+    pub(in super::super) fn has_claimed(&mut self) {
+        if let Some(notes) = &mut self.notes {
+            notes.forget_earlier();
+        }
     }
 
     /// Whether it may have an agent of this id, which everybody is shown.
     pub(super) fn may_be_called(&self, agent: ClientId) -> bool {
         let key = self.files.as_ref().map(|(key, _)| *key);
-        self.user.is_none() || self.directory.is_free_for(agent, &self.me, key)
+        self.guest.is_none() || self.directory.is_free_for(agent, &self.me, key)
     }
 
     /// Notes an agent.
@@ -85,7 +106,7 @@ impl ClientRecord {
         }
     }
 
-    /// Notes that an agent has ended.
+    /// Notes that an agent has ended, with all that it had.
     pub(super) fn note_agent_ended(&mut self, agent: ClientId) {
         if let Some(notes) = &mut self.notes {
             notes.forget_agent(agent);
@@ -97,7 +118,7 @@ impl ClientRecord {
         let Self { requests, agents, notes: Some(notes), .. } = self else { return };
         let Some(shown) = requests.of(id) else { return };
         if let Some(open) = agents.get(&shown.agent) {
-            notes.note_request(id, &open.of, (shown.name, shown.mode, token), shown.since);
+            notes.note_request(id, &open.of, (shown.name, shown.mode), token, shown.since);
         }
     }
 

@@ -9,8 +9,7 @@ fn user(number: u32, name: &str) -> Arc<User> {
 }
 
 fn guest(user: &Arc<User>) -> Guest {
-    user.connections.fetch_add(1, Relaxed);
-    Guest { user: Arc::clone(user), looks: false, things: 0, name_bytes: 0 }
+    Guest::of(Arc::clone(user), true)
 }
 
 #[test]
@@ -40,7 +39,7 @@ fn what_one_user_has_counts_over_all_connections_until_they_end() {
     drop(second);
     assert!(ada.has_room(&limits));
     drop(first);
-    assert_eq!((ada.things.load(Relaxed), ada.name_bytes.load(Relaxed)), (0, 0));
+    assert_eq!((ada.things.load(Relaxed), ada.bytes.load(Relaxed)), (0, 0));
     assert_eq!(ada.connections.load(Relaxed), 0);
 }
 

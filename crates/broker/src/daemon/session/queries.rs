@@ -85,7 +85,8 @@ impl Session {
         else {
             return Ok(true);
         };
-        if self.queries.len() >= self.daemon.limits().queries {
+        let may_be_answered = self.user().is_none_or(|user| user.may_be_answered());
+        if self.queries.len() >= self.daemon.limits().queries || !may_be_answered {
             let failure = Failure::Refused("too many queries at once; await some first".to_owned());
             return self.say(&FromDaemon::QueryFailed { query, failure }).map(|()| true);
         }
@@ -107,6 +108,7 @@ impl Session {
             Some(user) => veiled(answer, user),
             None => answer,
         });
+        self.open_answer = self.user().map(User::open_answer);
         match answer {
             Ok(Answer::Snapshot(snapshot)) => {
                 self.answer = Some(Parts::of_snapshot(query, snapshot));
@@ -115,10 +117,12 @@ impl Session {
                 self.answer = Some(Parts::of_inspection(query, inspection));
             }
             Ok(Answer::Position(position)) => {
+                self.open_answer = None;
                 return self.say(&FromDaemon::Position { query, position });
             }
             Err(error) => {
                 let failure = self.daemon.failure(&error);
+                self.open_answer = None;
                 return self.say(&FromDaemon::QueryFailed { query, failure });
             }
         }

@@ -26,7 +26,7 @@ const MOST: usize = 256 << 10;
 const MOST_UNREAD: usize = 8 << 20;
 
 /// A client whose user shares the broker with others is hung up on at this many.
-const MOST_UNREAD_OF_GUEST: usize = 1 << 20;
+const MOST_UNREAD_OF_GUEST: usize = 4 << 20;
 
 /// What was read.
 pub(super) enum Read {
@@ -135,6 +135,7 @@ impl<S: Socket> Connection<S> {
         };
         self.times.date(&mut frames[first..], turn, clock::now);
         match heard {
+            Read::All | Read::More if self.keeps_too_much() => Read::End(End::Deaf),
             Read::End(End::Gone) if !self.heard.is_empty() && self.known != Known::HasDied => {
                 Read::End(CodecError::Truncated.into())
             }
@@ -166,6 +167,17 @@ impl<S: Socket> Connection<S> {
         Read::More
     }
 
+    /// Whether it keeps much in memory while its user has too much of that.
+    fn keeps_too_much(&mut self) -> bool {
+        let heard = self.heard.len();
+        if self.session.user().is_none() {
+            return false;
+        }
+        self.session.count(heard);
+        let bytes = heard + self.session.outgoing().len();
+        self.session.user().is_some_and(|user| user.is_too_much(bytes))
+    }
+
     /// Whether something is to be sent that waits for room.
     pub(super) fn awaits_room(&self) -> bool {
         self.awaits_room
@@ -190,7 +202,8 @@ impl<S: Socket> Connection<S> {
                     self.awaits_room = true;
                     let is_guest = self.session.user().is_some();
                     let most = if is_guest { MOST_UNREAD_OF_GUEST } else { MOST_UNREAD };
-                    return if unread > most { Err(End::Deaf) } else { Ok(()) };
+                    let keeps_too_much = self.keeps_too_much();
+                    return if unread > most || keeps_too_much { Err(End::Deaf) } else { Ok(()) };
                 }
                 Err(_) => {
                     self.fall_silent();
