@@ -168,6 +168,7 @@ pub(super) fn replay(bytes: &[u8], client: &mut ClientRecord) -> Option<Claims> 
             message,
             ToDaemon::OpenAgent { .. }
                 | ToDaemon::Describe { .. }
+                | ToDaemon::Why { .. }
                 | ToDaemon::ClaimLock { .. }
                 | ToDaemon::Claimed
         );

@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_core::{AgentInfo, ClientId, host::program, look::Change};
@@ -48,6 +48,9 @@ const QUESTIONS: usize = 4;
 /// For how long the name of a user is waited for.
 const NAMED: Duration = Duration::from_secs(2);
 
+/// How often it is looked which clients of a user have no files any more.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
 /// How many processes of one user may look at a time.
 const LOOKERS: usize = 8;
 
@@ -76,8 +79,8 @@ pub(super) struct User {
     answers: AtomicUsize,
     /// Permits for questions before an introduction.
     questions: Semaphore,
-    /// The clients that have files.
-    clients: Mutex<HashSet<ClientKey>>,
+    /// The clients that have files, and when it was last looked which of them have none any more.
+    clients: Mutex<(HashSet<ClientKey>, Option<Instant>)>,
     /// The number of the look in which something was read last, and how many bytes were read and thefts decided in it.
     look: AtomicU64,
     read: AtomicUsize,
@@ -193,8 +196,11 @@ impl User {
     /// their locks as well, make room for others.
     fn may_have_file(&self, client: ClientKey, most: usize, files: &ClientFiles) -> bool {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if clients.len() >= most && !clients.contains(&client) {
+        let (clients, looked) = &mut *clients;
+        let is_full = clients.len() >= most && !clients.contains(&client);
+        if is_full && looked.is_none_or(|looked| looked.elapsed() >= LOOK_PAUSE) {
             clients.retain(|one| files.has_locked(*one));
+            *looked = Some(Instant::now());
         }
         let may = clients.len() < most || clients.contains(&client);
         if may {

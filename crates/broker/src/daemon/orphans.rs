@@ -149,7 +149,11 @@ impl Daemon {
         let number = clients.number();
         let heard = listen(Arc::downgrade(self), number, Arc::downgrade(&client));
         let listening = spawn_local(heard).abort_handle();
+        let is_watched = self.guests().is_none() || clients.orphans.len() < MOST_WATCHED;
         let watch = match inherited {
+            // One user may not use up the threads. Such orphans are looked at every few seconds, and when somebody wants
+            // what they hold.
+            Some(_) if !is_watched => Watch::ToStart,
             Some(inherited) => self.watch(number, inherited, inheritors.clone()),
             None => Watch::ToStart,
         };
@@ -180,11 +184,6 @@ impl Daemon {
             return Watch::ToStart;
         }
         let daemon = Arc::downgrade(self);
-        if self.guests().is_some() && self.orphans() >= MOST_WATCHED {
-            // One user may not use up the threads. These orphans are looked at every few seconds, and when somebody
-            // wants what they hold.
-            return Watch::ToStart;
-        }
         let waiting = thread::Builder::new().name("navlock-orphan".to_owned()).spawn(move || {
             inherited.wait(|| {
                 inheritors.iter().for_each(Process::wait_if_ending);
@@ -290,6 +289,8 @@ impl Daemon {
             };
             match left {
                 Ok(None) => self.end_orphan(number),
+                // It has no thread because there are too many.
+                Ok(Some(_)) if self.guests().is_some() && self.orphans() > MOST_WATCHED => {}
                 Ok(Some(inherited)) => {
                     let file = inherited.identity();
                     let inheritors = lock(&client).inheritors(file);
