@@ -51,7 +51,7 @@ const NAMED: Duration = Duration::from_secs(2);
 /// How often it is looked which clients of a user have no files any more.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many processes of one user may look at a time.
+/// How many processes of one user may look at a time, and how many pictures may be made for it besides.
 const LOOKERS: usize = 8;
 
 /// All guests.
@@ -77,8 +77,9 @@ pub(super) struct User {
     things: AtomicUsize,
     bytes: AtomicUsize,
     answers: AtomicUsize,
-    /// Permits for questions before an introduction.
+    /// Permits for questions before an introduction, and for single pictures.
     questions: Semaphore,
+    pictures: Semaphore,
     /// The clients that have files, and when it was last looked which of them have none any more.
     clients: Mutex<(HashSet<ClientKey>, Option<Instant>)>,
     /// The number of the look in which something was read last, and how many bytes were read and thefts decided in it.
@@ -165,6 +166,7 @@ impl User {
             bytes: AtomicUsize::new(0),
             answers: AtomicUsize::new(0),
             questions: Semaphore::new(QUESTIONS),
+            pictures: Semaphore::new(LOOKERS),
             clients: Mutex::default(),
             look: AtomicU64::new(0),
             read: AtomicUsize::new(0),
@@ -212,6 +214,11 @@ impl User {
     /// Waits until one of the connections of this user may ask something that all clients are looked through for.
     pub(super) async fn may_ask(&self) -> Option<SemaphorePermit<'_>> {
         self.questions.acquire().await.ok()
+    }
+
+    /// Waits until one of the connections of this user may have a picture, and nothing after it.
+    pub(super) async fn may_look_once(&self) -> Option<SemaphorePermit<'_>> {
+        self.pictures.acquire().await.ok()
     }
 
     /// Whether a process of this user has this number.

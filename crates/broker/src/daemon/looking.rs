@@ -61,7 +61,13 @@ impl Looking {
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
-        if self.guest.as_mut().is_some_and(|guest| !guest.may_look()) {
+        let user = self.guest.as_ref().map(|guest| Arc::clone(guest.user()));
+        let _turn = match &user {
+            Some(user) if self.options.once => user.may_look_once().await,
+            _ => None,
+        };
+        let follows = !self.options.once;
+        if self.guest.as_mut().is_some_and(|guest| follows && !guest.may_look()) {
             let reason = "this user looks at it as often already as one user may".to_owned();
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
