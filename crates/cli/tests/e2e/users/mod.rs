@@ -2,6 +2,7 @@
 
 mod claims;
 mod deaths;
+mod exhausted;
 mod files;
 mod floods;
 mod raw;
