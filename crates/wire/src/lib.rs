@@ -44,6 +44,7 @@ struct Readme;
 mod codec;
 mod entries;
 mod failure;
+mod file_task;
 mod from_daemon;
 mod ids;
 mod limits;
@@ -57,12 +58,13 @@ pub use crate::{
     codec::{ClientCodec, Codec, CodecError, DaemonCodec},
     entries::Status,
     failure::{Failure, HowLost},
+    file_task::FileTask,
     from_daemon::{FromDaemon, TermBounds},
     ids::{Agent, BootTime, ClientId, ClientKey, Moment, Query, Slot},
     limits::{MAX_BUCKET, MAX_FRAME, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
     looking::LookEvent,
     report::{LogState, Report, SessionEnd},
     stealing::NotStolen,
-    to_daemon::{FileTask, Sent, ToDaemon},
+    to_daemon::{Sent, ToDaemon},
     version::{VERSION, negotiate},
 };

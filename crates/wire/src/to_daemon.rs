@@ -7,6 +7,7 @@ use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, Resou
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    file_task::FileTask,
     ids::{Agent, ClientId, ClientKey, Moment, Query, Slot},
     limits::{short_enough, short_or_none},
 };
@@ -21,22 +22,6 @@ pub struct Sent<Message = ToDaemon> {
     pub at: Moment,
     /// The message.
     pub message: Message,
-}
-
-/// What a client of the machine's broker wants of its files, which only the broker can write.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FileTask {
-    /// Make the client's own file.
-    Own,
-    /// Make the file of the locks that others will inherit from the client. Nobody holds locks by it yet.
-    Reserve,
-    /// Write that these locks are inherited: the messages that claim them.
-    Inherit {
-        /// The messages, encoded.
-        claims: Vec<u8>,
-    },
-    /// Write that nothing is inherited any more.
-    Revoke,
 }
 
 /// One message from a client to the daemon.

@@ -3,7 +3,7 @@
 use std::{fs::File, time::Duration};
 
 use navlock_platform::{peer, socket::Stream};
-use navlock_wire::{FromDaemon, ToDaemon, VERSION};
+use navlock_wire::{ClientKey, FileTask, FromDaemon, ToDaemon, VERSION};
 
 use super::{connect_options::ConnectOptions, message_stream::MessageStream, reader::Reader};
 use crate::{
@@ -88,16 +88,25 @@ pub(super) fn shake_hands(
     }
 }
 
-/// Asks the machine's broker for a file, on a connection of its own. Returns the answer, and the files that came with
-/// it. Blocks.
+/// Asks the machine's broker to do this with a file of a client, on a connection of its own. Returns the files that it
+/// has given. Blocks.
+///
+/// # Errors
+///
+/// [`Reason::Refused`] if it does not do it, and others if it cannot be asked.
 pub(crate) fn ask_for_file(
     place: &Place,
-    question: &ToDaemon,
-) -> Result<(FromDaemon, Vec<File>), Reason> {
+    client: ClientKey,
+    task: FileTask,
+) -> Result<Vec<File>, Reason> {
     let deadline = Deadline::after(ANSWER);
     let socket = connect_to_running(place, deadline)?;
     check_peer(place, &socket)?;
     let (mut stream, _) = shake_hands(socket, deadline)?;
-    stream.say(question)?;
-    stream.receive_with_files()
+    stream.say(&ToDaemon::File { client, task })?;
+    match stream.receive_with_files()? {
+        (FromDaemon::File { outcome: Ok(()) }, files) => Ok(files),
+        (FromDaemon::File { outcome: Err(why) }, _) => Err(Reason::Refused(why)),
+        _ => Err(Reason::NotNavlock(None)),
+    }
 }

@@ -2,19 +2,19 @@
 //! client as a descriptor that can only be read, and by which the file is locked.
 
 use std::{
-    fmt,
     fs::{self, File},
     io::{self, ErrorKind},
     path::Path,
 };
 
 use navlock_platform::file_lock;
-use navlock_wire::{ClientKey, FileTask, FromDaemon, ToDaemon};
+use navlock_wire::{ClientKey, FileTask};
 
 use super::{ClientFiles, LockState, inherited, look_at, remove_if_there, whose};
 use crate::{
     Place,
     client::ask_for_file,
+    connect_error::Reason,
     lock_file::{self, open_existing, open_or_make, remove},
 };
 
@@ -27,16 +27,11 @@ impl ClientFiles {
         client: ClientKey,
         task: FileTask,
     ) -> io::Result<Option<[File; 2]>> {
-        let failed = |error: &dyn fmt::Display| io::Error::other(error.to_string());
-        let question = ToDaemon::File { client, task };
-        let asked = ask_for_file(place, &question);
-        let (answer, files) =
-            asked.map_err(|error| io::Error::new(ErrorKind::NotConnected, error.to_string()))?;
-        match answer {
-            FromDaemon::File { outcome: Ok(()) } => Ok(files.try_into().ok()),
-            FromDaemon::File { outcome: Err(why) } => Err(failed(&why)),
-            _ => Err(failed(&"the broker answered another question")),
-        }
+        let files = ask_for_file(place, client, task).map_err(|reason| match reason {
+            Reason::Refused(why) => io::Error::other(why),
+            reason => io::Error::new(ErrorKind::NotConnected, reason.to_string()),
+        })?;
+        Ok(files.try_into().ok())
     }
 }
 

@@ -159,7 +159,10 @@ pub(super) async fn serve_in(
                     None => None,
                 };
                 let turns = Arc::clone(turns);
-                let taken = connections.len() + turns.len() + 2 * daemon.orphans();
+                // Where several users share the daemon, each client has a file of notes as well.
+                let each = 1 + usize::from(daemon.guests().is_some());
+                let orphans = daemon.orphans();
+                let taken = (connections.len() + turns.len() + orphans) * each + orphans;
                 if taken + descriptor::counted() < most {
                     connections.spawn_local(connection(stream, guest, turns, handshake_timeout));
                 } else {
