@@ -1,6 +1,11 @@
 //! What a user cannot use up, and what being refused does not give.
 
-use std::{io::Write, time::Duration};
+use std::{
+    io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
 
 use navlock_engine::{Mode, RequestKind};
 use navlock_wire::{FileTask, FromDaemon, ToDaemon};
@@ -60,11 +65,11 @@ fn nobody_keeps_the_next_broker_from_granting_locks() {
     machine.start_broker();
     let waiter = machine.wait_for(ADA, &["db"]);
     let mut claiming = Vec::new();
-    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 2.. {
-                if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                if is_over.load(Relaxed) {
                     break;
                 }
                 let mut raw = Raw::connect(&machine, BEA);
@@ -75,8 +80,9 @@ fn nobody_keeps_the_next_broker_from_granting_locks() {
             }
         });
         let mut waiter = waiter;
-        waiter.begun();
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        let served = catch_unwind(AssertUnwindSafe(|| waiter.begun()));
+        is_over.store(true, Relaxed);
+        served.unwrap();
         waiter.release();
     });
     drop(client);
