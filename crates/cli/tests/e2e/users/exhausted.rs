@@ -47,10 +47,8 @@ fn a_connection_beyond_the_limit_of_its_user_may_do_no_more_than_others() {
     assert!(matches!(stops.receive(), Some(FromDaemon::Refused { .. })));
     let mut looks = Raw::connect(&machine, BEA);
     looks.say(&[hello(), ToDaemon::Look { bucket: None, name: None, follow: false }]).unwrap();
-    let mut seen = String::new();
-    while let Some(message) = looks.receive() {
-        seen += &format!("{message:?}");
-    }
+    let seen: Vec<_> = std::iter::from_fn(|| looks.receive()).collect();
+    let seen = format!("{seen:?}");
     assert!(seen.contains("held") && !seen.contains("secret"), "{seen}");
     assert_eq!(machine.query(ROOT).len(), 1);
     held.release();
