@@ -9,8 +9,8 @@ use navlock_core::{
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
 use crate::{
-    BootTime, Failure, FromDaemon, LogState, LookEvent, NotStolen, Report, SessionEnd, Status,
-    TermBounds, ToDaemon,
+    BootTime, Failure, FileTask, FromDaemon, LogState, LookEvent, NotStolen, Report, SessionEnd,
+    Status, TermBounds, ToDaemon,
 };
 
 pub(super) fn request() -> RequestId {
@@ -204,6 +204,8 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Refused("etcd".to_owned())) },
         FromDaemon::Stolen { query: 3, outcome: Err(NotStolen::Unknown("etcd".to_owned())) },
         FromDaemon::Recovering,
+        FromDaemon::File { outcome: Ok(()) },
+        FromDaemon::File { outcome: Err("no room".to_owned()) },
     ]
 }
 
@@ -214,6 +216,10 @@ pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
         ToDaemon::Inside { request: request(), lock: lock_id(3, u64::MAX) },
         ToDaemon::Patience { request: request(), patience: Patience::GivesWay },
         ToDaemon::Why { request: request(), why: "backup".to_owned() },
+        ToDaemon::File { client: [7; 16], task: FileTask::Own },
+        ToDaemon::File { client: [7; 16], task: FileTask::Reserve },
+        ToDaemon::File { client: [7; 16], task: FileTask::Inherit { claims: vec![0, 1, 2] } },
+        ToDaemon::File { client: [7; 16], task: FileTask::Revoke },
         ToDaemon::Look { bucket: None, name: None, follow: false },
         ToDaemon::Look {
             bucket: Some("web".to_owned()),
