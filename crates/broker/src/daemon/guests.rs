@@ -241,9 +241,9 @@ impl User {
         self.may_all
     }
 
-    /// Whether all connections of the user keep so much in memory that one that keeps this much has to go.
-    pub(super) fn is_too_much(&self, bytes: usize) -> bool {
-        bytes > MOST_BYTES / 1024 && self.bytes.load(Relaxed) > MOST_BYTES
+    /// Whether all connections of the user keep so much in memory that one that keeps much has to go.
+    pub(super) fn keeps_too_much(&self) -> bool {
+        self.bytes.load(Relaxed) > MOST_BYTES
     }
 
     /// Whether another answer of the user may be on its way.

@@ -53,7 +53,12 @@ pub(super) struct HeldNotes {
     secret: [u8; SECRET],
     /// The records, in the order in which they stand in the file.
     records: IndexMap<Noted, Record, RandomState>,
+    /// How many records the file has room for. Behind the last one there are zeros.
+    room: usize,
 }
+
+/// How many records there may be room for that are not there. To make a file shorter takes longer than to write zeros.
+const SPARE: usize = 1 << 10;
 
 impl HeldNotes {
     /// The notes in this file, which may be empty.
@@ -69,8 +74,9 @@ impl HeldNotes {
         // A record that was written in part stands for nothing.
         let records = records.chunks_exact(RECORD).filter_map(|record| record.try_into().ok());
         let records = records.filter_map(|record: Record| Some((*record.first_chunk()?, record)));
+        let records = records.filter(|(what, _)| *what != [0; WHAT]);
         let records = records.map(|(what, record)| (Noted::Earlier(what), record)).collect();
-        let notes = Self { file, secret, records };
+        let mut notes = Self { file, secret, records, room: 0 };
         notes.cut()?;
         for place in 0..notes.records.len() {
             notes.write(place)?;
@@ -150,6 +156,7 @@ impl HeldNotes {
 
     fn note(&mut self, noted: Noted, record: Record) {
         let (place, _) = self.records.insert_full(noted, record);
+        self.room = self.room.max(place + 1);
         // What cannot be written is not believed later. Whoever claims it is told that it is lost.
         let _ = self.write(place);
     }
@@ -160,7 +167,11 @@ impl HeldNotes {
         if place < self.records.len() {
             let _ = self.write(place);
         }
-        let _ = self.cut();
+        let _ = if self.room > self.records.len() + SPARE {
+            self.cut()
+        } else {
+            write_all_at(&self.file, &[0; RECORD], length(self.records.len()))
+        };
     }
 
     fn write(&self, place: usize) -> io::Result<()> {
@@ -169,8 +180,9 @@ impl HeldNotes {
     }
 
     /// Ends the file after the last record.
-    fn cut(&self) -> io::Result<()> {
-        self.file.set_len(length(self.records.len()))
+    fn cut(&mut self) -> io::Result<()> {
+        self.room = self.records.len();
+        self.file.set_len(length(self.room))
     }
 
     fn what_of(&self, id: RequestId, of: &RequestOwner, (name, mode): Asked<'_>) -> What {
@@ -261,6 +273,15 @@ mod tests {
         assert_eq!(last.believes(first, &of, db, token), None);
         assert_eq!(last.believes(third, &of, db, None), Some(8));
         last.forget_agent(of.client_id);
+        assert_eq!(HeldNotes::of(open()).unwrap().agents().count(), 0);
         assert_eq!(path.metadata().unwrap().len(), length(0));
+        for serial in 0..2 * SPARE as u64 {
+            last.note_request(RequestId::from_parts(0, serial), &of, db, token, 1);
+        }
+        for serial in 0..2 * SPARE as u64 {
+            last.forget_request(RequestId::from_parts(0, serial));
+        }
+        assert!(path.metadata().unwrap().len() <= length(SPARE));
+        assert_eq!(HeldNotes::of(open()).unwrap().agents().count(), 0);
     }
 }

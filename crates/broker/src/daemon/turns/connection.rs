@@ -28,6 +28,9 @@ const MOST_UNREAD: usize = 8 << 20;
 /// A client whose user shares the broker with others is hung up on at this many.
 const MOST_UNREAD_OF_GUEST: usize = 4 << 20;
 
+/// From this many bytes on it counts what a connection keeps in memory.
+const MUCH: usize = 64 << 10;
+
 /// What was read.
 pub(super) enum Read {
     All,
@@ -170,12 +173,13 @@ impl<S: Socket> Connection<S> {
     /// Whether it keeps much in memory while its user has too much of that.
     fn keeps_too_much(&mut self) -> bool {
         let heard = self.heard.len();
-        if self.session.user().is_none() {
+        let bytes = heard + self.session.outgoing().len();
+        // FAST: mostly there is little.
+        if bytes <= MUCH || self.session.user().is_none() {
             return false;
         }
         self.session.count(heard);
-        let bytes = heard + self.session.outgoing().len();
-        self.session.user().is_some_and(|user| user.is_too_much(bytes))
+        self.session.user().is_some_and(|user| user.keeps_too_much())
     }
 
     /// Whether something is to be sent that waits for room.
