@@ -7,11 +7,11 @@ use std::{
     collections::HashSet,
     io, mem,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use navlock_core::{AgentInfo, ClientId, host::program, look::Change};
@@ -26,7 +26,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::options::Limits;
+use super::{guest_files::FilesOfUser, options::Limits};
 use crate::{client_files::ClientFiles, this_process::user_words};
 
 /// How many bytes of one user are read in one turn, so that others need not wait for more. The order in which this
@@ -47,9 +47,6 @@ const QUESTIONS: usize = 4;
 
 /// For how long the name of a user is waited for.
 const NAMED: Duration = Duration::from_secs(2);
-
-/// How often it is looked which clients of a user have no files any more.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// How many processes of one user may look at a time, and how many pictures may be made for it besides.
 const LOOKERS: usize = 8;
@@ -80,8 +77,7 @@ pub(super) struct User {
     /// Permits for questions before an introduction, and for single pictures.
     questions: Semaphore,
     pictures: Semaphore,
-    /// The clients that have files, and when it was last looked which of them have none any more.
-    clients: Mutex<(HashSet<ClientKey>, Option<Instant>)>,
+    files: Mutex<FilesOfUser>,
     /// The number of the look in which something was read last, and how many bytes were read and thefts decided in it.
     look: AtomicU64,
     read: AtomicUsize,
@@ -132,9 +128,22 @@ impl Guests {
         Guest::of(self.user(user::of_number(u32::from_be_bytes([a, b, c, d]))), true)
     }
 
+    /// Removes the files that the ended clients of absent users have left. To be called every few seconds.
+    pub(super) fn tidy(&self, files: &ClientFiles) {
+        let absent = |user: &&Arc<User>| Arc::strong_count(user) == 1;
+        for user in self.users().iter().filter(absent) {
+            user.files().forget_removed(files);
+        }
+    }
+
+    fn users(&self) -> MutexGuard<'_, Vec<Arc<User>>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn user(&self, id: UserId) -> Arc<User> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        users.retain(|user| Arc::strong_count(user) > 1);
+        let mut users = self.users();
+        // Files count also while no connection of the user is open.
+        users.retain(|user| Arc::strong_count(user) > 1 || user.files().are_left());
         let known = users.iter().find(|user| user.id == id).map(Arc::clone);
         known.unwrap_or_else(|| {
             let user = Arc::new(User::new(id));
@@ -167,7 +176,7 @@ impl User {
             answers: AtomicUsize::new(0),
             questions: Semaphore::new(QUESTIONS),
             pictures: Semaphore::new(LOOKERS),
-            clients: Mutex::default(),
+            files: Mutex::default(),
             look: AtomicU64::new(0),
             read: AtomicUsize::new(0),
             thefts: AtomicUsize::new(0),
@@ -194,21 +203,8 @@ impl User {
         key.starts_with(&user::number(self.id).to_be_bytes())
     }
 
-    /// Whether a file may be made for this client. Clients whose processes have ended, and those that have inherited
-    /// their locks as well, make room for others.
-    fn may_have_file(&self, client: ClientKey, most: usize, files: &ClientFiles) -> bool {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let (clients, looked) = &mut *clients;
-        let is_full = clients.len() >= most && !clients.contains(&client);
-        if is_full && looked.is_none_or(|looked| looked.elapsed() >= LOOK_PAUSE) {
-            clients.retain(|one| files.has_locked(*one));
-            *looked = Some(Instant::now());
-        }
-        let may = clients.len() < most || clients.contains(&client);
-        if may {
-            clients.insert(client);
-        }
-        may
+    fn files(&self) -> MutexGuard<'_, FilesOfUser> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until one of the connections of this user may ask something that all clients are looked through for.
@@ -344,14 +340,14 @@ impl Guest {
         &self.user
     }
 
-    /// Whether a file may be made for this client.
-    pub(super) fn may_have_file(
-        &self,
-        client: ClientKey,
-        limits: Limits,
-        files: &ClientFiles,
-    ) -> bool {
-        self.counts && self.user.may_have_file(client, limits.connections_of_user, files)
+    /// The user's files.
+    ///
+    /// # Errors
+    ///
+    /// Why it may have none.
+    pub(super) fn files(&self) -> Result<MutexGuard<'_, FilesOfUser>, String> {
+        let refused = || "this user has as many connections as one user may have".to_owned();
+        self.counts.then(|| self.user.files()).ok_or_else(refused)
     }
 
     /// A thief of this user, who has no connection.

@@ -268,6 +268,9 @@ impl Daemon {
     /// Tries again what has failed before. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
         self.leaving().let_go();
+        if let (Some(guests), Some(files)) = (self.guests(), self.files()) {
+            guests.tidy(files);
+        }
         let clients = self.clients();
         let as_they_are = |(number, orphan): (&u64, &Orphan)| {
             (*number, orphan.key, Arc::clone(&orphan.client), orphan.kept_for, orphan.watch)
