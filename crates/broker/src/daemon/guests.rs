@@ -26,7 +26,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{guest_files::FilesOfUser, options::Limits};
+use super::{files_of_user::FilesOfUser, options::Limits};
 use crate::{client_files::ClientFiles, this_process::user_words};
 
 /// How many bytes of one user are read in one turn, so that others need not wait for more. The order in which this

@@ -17,6 +17,7 @@ mod deadlocks;
 mod delegations;
 mod directory;
 mod elsewhere;
+mod files_of_user;
 mod guest_files;
 mod guests;
 mod held_notes;
