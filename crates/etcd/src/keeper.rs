@@ -20,6 +20,7 @@ mod lost_leases;
 mod messages;
 mod operations;
 mod others_leases;
+mod owner_part;
 mod ownership;
 mod owning;
 mod pending_query;

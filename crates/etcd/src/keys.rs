@@ -64,7 +64,7 @@ pub(crate) struct RequestKey {
 }
 
 /// The kind of a key below a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Phase {
     Held,
     Queued,

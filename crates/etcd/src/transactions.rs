@@ -21,7 +21,7 @@ use self::builders::{
 #[cfg(test)]
 use self::operation::MOST_OPERATIONS;
 pub(crate) use self::{
-    ask_purpose::{AskPurpose, ask_owner, say_held},
+    ask_purpose::{AskPurpose, ask_owner, say_held, say_who},
     builders::others,
     operation::{
         Ask, Force, Leaving, LeavingEntry, MOST, MOST_ASKS, MOST_BYTES, Operation, Outcome,

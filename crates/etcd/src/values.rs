@@ -100,6 +100,13 @@ impl Value {
         Some(value)
     }
 
+    /// A value, and the bytes that were appended to it.
+    pub(crate) fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+        let read = bytes.strip_prefix(&[VERSION]).map(postcard::take_from_bytes::<Self>);
+        let appended = read.and_then(Result::ok).map_or(0, |(_, appended)| appended.len());
+        bytes.split_at(bytes.len() - appended)
+    }
+
     /// The beginning of a value, and the bytes after it.
     fn front(bytes: &[u8]) -> Option<(Front, &[u8])> {
         postcard::take_from_bytes(bytes.strip_prefix(&[VERSION])?).ok()
@@ -209,6 +216,7 @@ mod tests {
             }
             let appended = [&*bytes, b"more"].concat();
             assert_eq!(Value::decode(&appended), Some(value));
+            assert_eq!(Value::split(&appended), (&*bytes, &b"more"[..]));
         }
     }
 
@@ -218,6 +226,7 @@ mod tests {
             assert_eq!(Value::decode(other), None);
             assert_eq!((Value::client_id(other), Value::mark(other)), (None, 0));
             assert_eq!(Value::restamp(other, 1, 1), other);
+            assert_eq!(Value::split(other), (other, &b""[..]));
         }
     }
 

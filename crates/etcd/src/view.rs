@@ -29,10 +29,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// machines is rarely owned, and costs what it would cost without owning.
 const MOST_TAKEN: u32 = 256;
 
-/// For how long a name that was given up so that others see it is not owned again. A caller that
-/// wants to see the name asks again, ever more rarely, and at least once within this time.
-const SHOWN: Duration = Duration::from_millis(250);
-
 /// Whether this connection owns a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ownership {
@@ -69,8 +65,6 @@ pub(crate) struct View {
     taken: u32,
     /// How many such takes are needed to own the name.
     needed: u32,
-    /// When the name was last given up so that others see it.
-    shown: Option<Uptime>,
     /// When it was seen that the owner key of this connection has gone, for a reason that is not known
     /// yet. Nobody is told before it is known whether the lease has gone as well.
     pub(crate) strayed: Option<Uptime>,
@@ -104,10 +98,9 @@ impl View {
         self.taken >= self.needed && self.may_be_owned()
     }
 
-    /// Whether the name is not owned, and was not given up a moment ago so that others see it.
+    /// Whether the name is not owned, and nobody has asked for it who may not have it yet.
     pub(crate) fn may_be_owned(&self) -> bool {
-        let is_free = self.own == Ownership::No && self.deadline.is_none();
-        is_free && self.shown.is_none_or(|shown| shown.elapsed() >= SHOWN)
+        self.own == Ownership::No && self.deadline.is_none()
     }
 
     /// Whether others have asked this connection, which is `me`, for the name itself.
@@ -138,11 +131,6 @@ impl View {
     pub(crate) fn ask_to_own(&mut self, owning: &Owning) {
         self.own = Ownership::Asked(owning.after);
         self.run.clone_from(&owning.run);
-    }
-
-    /// Notes that the name is given up so that others see it.
-    pub(crate) fn note_shown(&mut self) {
-        self.shown = Some(Uptime::now());
     }
 
     /// Whether the owner of the name is to be asked for it now, whose key this revision has written last.

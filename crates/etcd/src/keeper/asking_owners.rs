@@ -79,7 +79,7 @@ impl Keeper {
         // The owner has taken a mark back that was put after the key was seen here without one: an
         // agent there holds the name. A key that has never had a mark is another ownership. If agents
         // there share the name, somebody else has asked for it alone.
-        let keeps_out = mode == Mode::Exclusive || !AskPurpose::is_shared(&owned.value);
+        let keeps_out = AskPurpose::is_refused(&owned.value, mode);
         if asks.is_none() && owned.written > seen.max(owned.made) && keeps_out {
             return None;
         }
@@ -157,18 +157,14 @@ impl Keeper {
         self.options.time_to_live.min(QUERY_TIMEOUT) / 2
     }
 
-    /// Since when the owner that this key names is known to have been asked to give up its name. So
+    /// Since when the owner that this key names is known to have been asked what is asked there. So
     /// the next request does not start to wait anew for an owner that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> AskedOwner {
-        let asks = AskPurpose::of(&owned.value);
-        // The first of these questions is answered without giving the name up, so the next one may be
-        // another.
-        let is_answered = matches!(asks, Some(AskPurpose::IfFree(_)));
-        let question = (asks, if is_answered { owned.written } else { owned.made });
+        let question = AskPurpose::of(&owned.value).map(|_| owned.written);
         let lasts = Owning::lasts(&owned.value).unwrap_or(self.options.time_to_live);
         let now = AskedOwner { question, seen: Uptime::now(), lasts };
         let known = self.asked.entry(owned.key.clone()).or_insert(now);
-        if known.question != question || asks.is_none() {
+        if known.question != question || question.is_none() {
             *known = now;
         }
         *known

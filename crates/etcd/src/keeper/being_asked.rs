@@ -1,16 +1,24 @@
-//! What others ask this connection for by its mailbox.
+//! What others ask this connection for: names, by its mailbox, and what only it knows of the names that it owns.
 
 use std::time::Duration;
 
 use navlock_core::Lost;
+use navlock_engine::RequestId;
 
-use super::{Call, Keeper, OpenedBucket, wake};
+use super::{
+    Call, Keeper, OpenedBucket, giving_up::entry_of, lease_states::OwnLease, owner_part::OwnerPart,
+    wake,
+};
 use crate::{
     data::{Check, Step, Transaction},
     keys::{BucketKeys, NameKey, RequestKey},
     table::{State, Status},
+    transactions::{AskPurpose, say_who},
     view::Ownership,
 };
+
+/// How many bytes of names, locks and requests an answer has: etcd takes 1.5 MiB in one request.
+const ROOM: usize = 1 << 20;
 
 impl Keeper {
     /// The prefix of the mailbox of this connection.
@@ -46,6 +54,89 @@ impl Keeper {
                 self.note_wanted(bucket, &name);
                 self.leave(bucket, &name);
             }
+        }
+    }
+
+    /// The names that this connection owns in a bucket, or this one if it does, in the order of names.
+    pub(super) fn owned_names(&self, bucket: u64, of: Option<&NameKey>) -> Vec<(NameKey, i64)> {
+        let Some(opened) = self.buckets.get(&bucket) else { return Vec::new() };
+        let views = &opened.bucket.views;
+        let one = of.and_then(|name| views.get_key_value(name));
+        let all = views.iter().filter(|_| of.is_none());
+        let owned = one.into_iter().chain(all).filter_map(|(name, view)| match view.own {
+            Ownership::Since(made) => Some((name.clone(), made)),
+            _ => None,
+        });
+        let mut owned: Vec<_> = owned.collect();
+        owned.sort_unstable();
+        owned
+    }
+
+    /// What only this connection knows now of these names, for a question of this revision: of the first
+    /// names, as many as there is room for.
+    pub(super) fn own_part(
+        &self,
+        bucket: u64,
+        names: Vec<(NameKey, i64)>,
+        asked: i64,
+        mut room: usize,
+    ) -> OwnerPart {
+        let (owner, revision) = (self.slots.me(), self.history.revision());
+        let mut part = OwnerPart { owner, asked, revision, ..OwnerPart::default() };
+        let (OwnLease::There(lease), false) = (self.own, names.is_empty()) else { return part };
+        part.lease = lease;
+        // No request has such a slot.
+        let key = |id: RequestId| RequestKey { owner, slot: u64::MAX - id.serial() };
+        let table = self.shared.table();
+        let live = table.live(bucket).filter(|request| request.owner == owner);
+        part.live.extend(live.map(|request| request.slot));
+        let here = names.into_iter().map(|(name, made)| {
+            let of = (bucket, name);
+            let here = table.here(&of, key);
+            (of.1, made, here)
+        });
+        let here: Vec<_> = here.collect();
+        // Whoever locks waits for the table. So the entries are encoded without it.
+        drop(table);
+        for (name, made, here) in here {
+            let entries = here.into_iter().enumerate().filter_map(|(nth, leaver)| {
+                let agent = self.agents.get(&leaver.agent)?;
+                Some(entry_of(agent, (nth, leaver), made, lease))
+            });
+            let entries: Vec<_> = entries.collect();
+            let bytes: usize = entries.iter().map(|entry| entry.ask.value.len() + 48).sum();
+            match room.checked_sub(bytes + name.to_ref().0.len() + 16) {
+                Some(rest) => room = rest,
+                None => break,
+            }
+            part.names.insert(name, (made, entries));
+        }
+        part
+    }
+
+    /// Says who holds a name that this connection owns and who waits for it or, if that is asked, of all names
+    /// of the bucket, from this one on. Nothing changes here by that.
+    pub(super) fn show(&mut self, bucket: u64, name: &NameKey) {
+        let me = self.slots.me();
+        let Some(owned) = self.view(bucket, name).and_then(|view| view.mirror.owned(me)) else {
+            return;
+        };
+        let is_of_all = AskPurpose::of(&owned.value) == Some(AskPurpose::ToSeeAll);
+        let mut names = self.owned_names(bucket, Some(name).filter(|_| !is_of_all));
+        let before = names.partition_point(|(other, _)| other < name);
+        names.rotate_left(before);
+        let count = names.len();
+        let mut part = self.own_part(bucket, names, owned.written, ROOM);
+        part.is_whole = is_of_all && part.names.len() == count;
+        let said = postcard::to_extend(&part, Vec::new()).ok().filter(|_| !part.names.is_empty());
+        let keys = self.buckets.get(&bucket).map(|opened| opened.bucket.keys.name(name));
+        match (said, keys) {
+            (Some(said), Some(keys)) => {
+                let transaction = say_who(&keys.owned(me), owned, &said);
+                self.calls.push_back(Call::Write { transaction });
+            }
+            // There is no room for the name in an answer.
+            _ => self.give_up(bucket, name),
         }
     }
 

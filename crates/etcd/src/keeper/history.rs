@@ -52,6 +52,11 @@ impl History {
         Known { epoch: self.epoch, revision: self.revision }
     }
 
+    /// What is known, for a call that asks what there was at an earlier revision.
+    pub(super) fn known_at(&self, revision: i64) -> Known {
+        Known { revision, ..self.known() }
+    }
+
     /// The cluster that answers; 0 before the first answer.
     pub(super) fn cluster(&self) -> u64 {
         self.cluster

@@ -6,7 +6,7 @@ use navlock_core::{AgentInfo, ClientId};
 
 use crate::{
     clock::{Uptime, monotonic, wall_millis},
-    transactions::{AskPurpose, Owning},
+    transactions::Owning,
     values::{RequestNotes, Value},
 };
 
@@ -22,8 +22,8 @@ pub(super) const AGAIN: Duration = Duration::from_millis(5);
 /// An owner that is known to have been asked to give up its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AskedOwner {
-    /// What the owner is asked for, and the revision since which the question stands there.
-    pub(super) question: (Option<AskPurpose>, i64),
+    /// The revision since which a question stands there, if one does.
+    pub(super) question: Option<i64>,
     /// When this was seen.
     pub(super) seen: Uptime,
     /// How long the owner's lease lasts.

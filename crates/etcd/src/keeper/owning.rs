@@ -229,6 +229,11 @@ impl Keeper {
         let is_wanted = mirror.queue().any(|entry| entry.request.owner != me);
         let usage = self.shared.table().usage(&(bucket, name.clone()));
         let is_for_run = usage.is_some_and(|usage| usage.is_for_run);
+        if matches!(asked, Some(AskPurpose::ToSee | AskPurpose::ToSeeAll))
+            && (is_for_run || !is_wanted)
+        {
+            return self.show(bucket, name);
+        }
         // How the name is held, if that keeps out the request that asks.
         let held = match asked {
             Some(AskPurpose::IfFree(wanted)) => usage.and_then(|usage| usage.keeps_out(wanted)),
@@ -246,17 +251,12 @@ impl Keeper {
         if is_for_run {
             // Waiters of other machines come after the requests of the run.
             if asked.is_some() {
-                self.note_shown(bucket, name);
                 self.leave(bucket, name);
             }
             return;
         }
         if is_wanted || asked.is_some() {
-            if asked == Some(AskPurpose::ToSee) && !is_wanted {
-                self.note_shown(bucket, name);
-            } else {
-                self.note_wanted(bucket, name);
-            }
+            self.note_wanted(bucket, name);
             self.leave(bucket, name);
         }
     }
@@ -275,13 +275,6 @@ impl Keeper {
     pub(super) fn note_wanted(&mut self, bucket: u64, name: &NameKey) {
         if let Some(view) = self.view_mut(bucket, name) {
             view.note_wanted();
-        }
-    }
-
-    /// Notes that we give up a name that we own, to show who holds it.
-    pub(super) fn note_shown(&mut self, bucket: u64, name: &NameKey) {
-        if let Some(view) = self.view_mut(bucket, name) {
-            view.note_shown();
         }
     }
 

@@ -1,16 +1,12 @@
 //! A query that is not answered yet.
 
-use std::collections::{HashMap, HashSet};
-
 use navlock_core::Error;
 use tokio::sync::oneshot;
 
-use super::history::Known;
+use super::owner_part::OwnerPart;
 use crate::{
     clock::Uptime,
-    data::KeyValue,
-    hash::HashState,
-    keys::{LockKey, NameKey, RequestKey},
+    keys::NameKey,
     query::{Asks, QueryResult},
 };
 
@@ -26,9 +22,11 @@ pub(super) struct Query {
     pub(super) after: u64,
     pub(super) rounds: u32,
     pub(super) is_asking: bool,
-    /// What only this connection knows, for a list that is on its way of the revision at which that
-    /// was so.
-    pub(super) own: Option<OwnPart>,
+    /// The revision of the first list. What an owner says counts if it was asked after that; the largest
+    /// number before there is a list.
+    pub(super) since: i64,
+    /// What only owners know, for a list that is on its way of the revision at which that was so.
+    pub(super) cut: Option<(i64, Vec<OwnerPart>)>,
     /// Whether the owner of a name was asked what it holds.
     pub(super) asks_owners: bool,
     /// Until when the query waits for an owner's answer. After that, time is left to say that there
@@ -36,27 +34,4 @@ pub(super) struct Query {
     pub(super) shown_by: Uptime,
     pub(super) deadline: Uptime,
     pub(super) answer: oneshot::Sender<Result<QueryResult, Error>>,
-}
-
-/// What only this connection knows at one moment: the locks and requests of the names that it owns.
-///
-/// Everything that agents of this connection have heard from etcd by then has happened up to a revision, and
-/// what they ask etcd for later happens after it. So the list of that revision and this part are one moment.
-pub(super) struct OwnPart {
-    pub(super) known: Known,
-    /// The largest revision that was heard of.
-    pub(super) revision: i64,
-    /// The names, with the revisions since which they are owned, and their locks and requests in the form that
-    /// they would have in etcd.
-    pub(super) names: HashMap<NameKey, (i64, Vec<KeyValue>), HashState>,
-    /// The locks and requests in etcd that had not ended. What has ended may stand there still, and is not
-    /// shown beside what its agent has done later.
-    pub(super) live: HashSet<RequestKey, HashState>,
-}
-
-impl OwnPart {
-    /// Whether this is the owner key of such a name.
-    pub(super) fn has(&self, kv: &KeyValue, key: &LockKey) -> bool {
-        self.names.get(&key.name).is_some_and(|&(made, _)| made == kv.made)
-    }
 }

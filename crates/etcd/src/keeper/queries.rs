@@ -1,30 +1,28 @@
 //! Queries. A snapshot is one list of a range, so it shows one revision.
 
 use std::{
-    collections::{HashMap, HashSet},
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
 use navlock_core::{Error, Unreachable, UnreachableKind};
-use navlock_engine::RequestId;
 use tokio::sync::oneshot;
 
 use super::{
     Call, Keeper, Listed,
-    giving_up::entry_of,
-    lease_states::OwnLease,
+    owner_part::OwnerPart,
     ownership::{AGAIN, QUERY_TIMEOUT},
-    pending_query::{OwnPart, Query},
+    pending_query::Query,
 };
 use crate::{
     clock::Uptime,
     data::{KeyValue, Listing, Step, Transaction, prefix_end},
     failure::Failure,
     hash::HashState,
-    keys::{BucketKeys, LockKey, NameKey, Phase, RequestKey},
+    keys::{BucketKeys, LockKey, NameKey, Phase},
     query::{Asks, OwnerAnswer, QueryResult, seen},
-    transactions::{AskPurpose, LeavingEntry, MOST, ask_owner},
-    view::Ownership,
+    transactions::{AskPurpose, MOST, ask_owner},
 };
 
 /// How often a snapshot is taken again because requests of ours were just being granted.
@@ -51,7 +49,8 @@ impl Keeper {
             after,
             rounds: 0,
             is_asking: false,
-            own: None,
+            since: i64::MAX,
+            cut: None,
             asks_owners: false,
             shown_by,
             deadline,
@@ -79,8 +78,8 @@ impl Keeper {
             let of = Listed::Query(number);
             // The pauses grow, because the owner may not answer.
             let again = AGAIN * (1 << query.rounds.min(5));
-            let (known, at, delay) = match &query.own {
-                Some(own) => (own.known, own.revision, Duration::ZERO),
+            let (known, at, delay) = match &query.cut {
+                Some((at, _)) => (self.history.known_at(*at), *at, Duration::ZERO),
                 None if query.asks_owners => (self.history.known(), 0, again),
                 None => (self.history.known(), 0, Duration::ZERO),
             };
@@ -92,7 +91,7 @@ impl Keeper {
     /// Asks again for all queries, because etcd has begun anew since they were asked.
     pub(super) fn ask_queries_again(&mut self) {
         for query in self.queries.values_mut() {
-            (query.is_asking, query.own) = (false, None);
+            (query.is_asking, query.since, query.cut) = (false, i64::MAX, None);
         }
         self.advance_queries();
     }
@@ -100,11 +99,11 @@ impl Keeper {
     pub(super) fn queried(&mut self, number: u64, result: Result<Listing, Failure>) {
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.is_asking = false;
-        let (bucket, name, own) = (query.bucket, query.name.clone(), query.own.take());
+        let (bucket, name, cut) = (query.bucket, query.name.clone(), query.cut.take());
         let listed = match result {
             Ok(listed) => listed,
-            // The next tick asks again, until the query's deadline.
-            Err(Failure::Unknown(_)) => return,
+            // The next tick asks again, until the query's deadline. Etcd may have forgotten the revision.
+            Err(Failure::Unknown(_)) => return query.since = i64::MAX,
             Err(failure) => {
                 if let Some(query) = self.queries.remove(&number) {
                     let _ = query.answer.send(Err(failure.error()));
@@ -112,56 +111,55 @@ impl Keeper {
                 return;
             }
         };
-        self.note_queued(bucket, name.as_ref(), &listed);
+        query.since = query.since.min(listed.revision);
+        if cut.is_none() {
+            self.note_queued(bucket, name.as_ref(), &listed);
+        }
         let Some(opened) = self.buckets.get(&bucket) else { return };
         // Requests of ours that are just being granted belong before the query. If there are any, the list is
         // taken again.
         let is_settled =
             self.waiting(&opened.bucket).iter().all(|name| opened.bucket.is_idle(name));
-        let own = own.unwrap_or_else(|| self.own_part(number));
-        let is_shown = self.is_shown(number, &listed, &own);
+        let is_cut = cut.is_some();
+        let parts = cut.map_or_else(|| self.parts(number, &listed), |(_, parts)| parts);
+        let is_shown = self.is_shown(number, &listed, &parts, is_cut);
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.rounds += 1;
         if !is_settled && query.rounds < ROUNDS || !is_shown {
             query.after = opened.bucket.last();
+            // An owner may have said nothing of a name that was becoming its own. It is asked again.
+            query.since = if is_cut && !is_shown { i64::MAX } else { query.since };
             return self.advance_queries();
         }
-        if own.revision != listed.revision && !own.names.is_empty() {
-            query.own = Some(own);
+        let of_some = parts.iter().filter(|part| !part.names.is_empty());
+        let at = of_some.map(|part| part.revision).max().unwrap_or(listed.revision);
+        if at != listed.revision && !is_cut {
+            query.cut = Some((at, parts));
             return self.advance_queries();
         }
         let me = self.slots.me();
         let (asks, most) = (query.asks, query.most);
-        let shown = |kv: &KeyValue, key: &LockKey| {
-            if key.request.owner != me {
-                let is_asked = asks == Asks::Owners;
-                return if is_asked { OwnerAnswer::Unsaid } else { OwnerAnswer::Unasked };
-            }
+        let has = |kv: &KeyValue, key: &LockKey| parts.iter().find(|part| part.has(kv, key));
+        let shown = |kv: &KeyValue, key: &LockKey| match key.request.owner == me {
             // The work under a lost lease may still go on, although its locks are not known any more.
-            if asks >= Asks::Ourselves && !own.has(kv, key) || self.expiring.contains_key(&kv.lease)
-            {
-                OwnerAnswer::Unsaid
-            } else {
-                OwnerAnswer::Said
-            }
+            true if self.expiring.contains_key(&kv.lease) => OwnerAnswer::Unsaid,
+            true if asks == Asks::Nobody => OwnerAnswer::Said,
+            false if asks != Asks::Owners => OwnerAnswer::Unasked,
+            _ => has(kv, key).map_or(OwnerAnswer::Unsaid, |_| OwnerAnswer::Said),
         };
         let (mut found, mut left_out) = (listed.found, listed.left_out);
         let keys = &opened.bucket.keys;
-        let ours = found.iter().filter_map(|kv| owner_key(keys, kv).filter(|key| own.has(kv, key)));
-        let ours = ours.filter_map(|key| own.names.get(&key.name)).flat_map(|(_, all)| all);
-        let ours: Vec<_> = ours.cloned().collect();
-        if !ours.is_empty() {
-            let is_live = |key: LockKey| {
-                let LockKey { phase, request, .. } = key;
-                phase == Phase::Owned || request.owner != me || own.live.contains(&request)
-            };
-            // Others still see what stands under a lost lease, because its work may go on.
+        let owned = found.iter().filter_map(|kv| owner_key(keys, kv).map(|key| (kv, key)));
+        let said = owned.filter_map(|(kv, key)| Some(has(kv, &key)?.entries(keys, &key)));
+        let said: Vec<_> = said.flatten().collect();
+        if parts.iter().any(|part| !part.names.is_empty()) {
             found.retain(|kv| {
-                self.expiring.contains_key(&kv.lease) || keys.parse(&kv.key).is_none_or(is_live)
+                let live = |key| parts.iter().find_map(|part| part.is_live(kv, &key));
+                keys.parse(&kv.key).and_then(live).unwrap_or(true)
             });
-            left_out += ours.len().saturating_sub(most) as u64;
-            found.extend(ours.into_iter().take(most));
+            left_out += said.len().saturating_sub(most) as u64;
+            found.extend(said.into_iter().take(most));
         }
         let mut seen = seen(keys, &found, shown);
         // The lease of our own keys is not needed.
@@ -175,85 +173,66 @@ impl Keeper {
         }
     }
 
-    /// What only this connection knows now of the names that a query asks about.
-    fn own_part(&self, number: u64) -> OwnPart {
-        let (known, revision) = (self.history.known(), self.history.revision());
-        let (names, live) = (HashMap::default(), HashSet::default());
-        let mut own = OwnPart { known, revision, names, live };
+    /// What only owners know of the names that a query asks about: this connection now, and others as far as
+    /// they have said so in this list because it was asked since the query was made. What was said last comes first.
+    fn parts(&self, number: u64, listed: &Listing) -> Vec<OwnerPart> {
         let query = self.queries.get(&number).filter(|query| query.asks >= Asks::Ourselves);
-        let Some(query) = query else { return own };
-        let Some(opened) = self.buckets.get(&query.bucket) else { return own };
-        let OwnLease::There(lease) = self.own else { return own };
-        // No request has such a slot.
-        let key =
-            |id: RequestId| RequestKey { owner: self.slots.me(), slot: u64::MAX - id.serial() };
-        let views = &opened.bucket.views;
-        let asked = query.name.as_ref();
-        let one = asked.and_then(|name| views.get_key_value(name));
-        let all = views.iter().filter(|_| asked.is_none());
-        let owned = one.into_iter().chain(all).filter_map(|(name, view)| match view.own {
-            Ownership::Since(made) => Some((name.clone(), made)),
-            _ => None,
-        });
-        let owned: Vec<_> = owned.collect();
-        if owned.is_empty() {
-            return own;
+        let Some(query) = query else { return Vec::new() };
+        let owned = self.owned_names(query.bucket, query.name.as_ref());
+        let mut parts = vec![self.own_part(query.bucket, owned, 0, usize::MAX)];
+        if query.asks == Asks::Owners {
+            let owned = listed.found.iter().filter(|kv| BucketKeys::may_say_whose(&kv.key));
+            let said = owned.filter_map(OwnerPart::of);
+            parts.extend(said.filter(|part| part.asked > query.since));
+            parts.sort_by_key(|part| Reverse(part.asked));
         }
-        let table = self.shared.table();
-        own.live.extend(table.live(query.bucket));
-        let here = owned.into_iter().map(|(name, made)| {
-            let of = (query.bucket, name);
-            let here = table.here(&of, key);
-            (of.1, made, here)
-        });
-        let here: Vec<_> = here.collect();
-        // Whoever locks waits for the table. So the entries are encoded without it.
-        drop(table);
-        for (name, made, here) in here {
-            let keys = opened.bucket.keys.name(&name);
-            let entries = here.into_iter().enumerate().filter_map(|(nth, leaver)| {
-                let agent = self.agents.get(&leaver.agent)?;
-                let LeavingEntry { phase, ask } = entry_of(agent, (nth, leaver), made, lease);
-                let key = keys.request(phase, ask.mode, ask.request);
-                Some(KeyValue { key, value: ask.value, made, written: made, lease })
-            });
-            own.names.insert(name, (made, entries.collect()));
-        }
-        own
+        parts
     }
 
-    /// Whether a list shows everything, as far as possible, together with what only this connection knows. If
-    /// not, other owners of names are asked to show what only they know.
-    fn is_shown(&mut self, number: u64, listed: &Listing, own: &OwnPart) -> bool {
+    /// Whether a list shows everything, as far as possible, together with what only owners know. If not, the
+    /// owners are asked that have not said what they know, each by the first name of which it has not.
+    ///
+    /// Nobody asks where somebody has asked already and was not answered. An answer may have been made before
+    /// this query, if the question was: then the owner is asked again once it has answered.
+    fn is_shown(
+        &mut self,
+        number: u64,
+        listed: &Listing,
+        parts: &[OwnerPart],
+        is_cut: bool,
+    ) -> bool {
         let query = self.queries.get(&number).filter(|query| query.asks >= Asks::Ourselves);
         let Some(query) = query else { return true };
         let Some(opened) = self.buckets.get(&query.bucket) else { return true };
         let me = self.slots.me();
-        let (mut is_ours_known, mut theirs) = (true, Vec::new());
+        let (mut is_ours_known, mut theirs) = (true, BTreeMap::new());
+        let purpose = query.name.as_ref().map_or(AskPurpose::ToSeeAll, |_| AskPurpose::ToSee);
         for kv in &listed.found {
             let Some(key) = owner_key(&opened.bucket.keys, kv) else { continue };
             // A name that was lost with its lease cannot be shown: its key goes with the lease.
-            if self.expiring.contains_key(&kv.lease) {
+            let is_lost = self.expiring.contains_key(&kv.lease);
+            if is_lost || parts.iter().any(|part| part.has(kv, &key)) {
                 continue;
             }
-            if key.request.owner == me {
-                // We may not know yet that we own the name, or are just giving it up.
-                is_ours_known &= own.has(kv, &key);
-            } else if query.asks == Asks::Owners {
-                theirs.push(kv);
+            // We may not know yet that we own the name, or are just giving it up.
+            is_ours_known &= key.request.owner != me;
+            let is_said = !is_cut && parts.iter().any(|part| part.is_all_of(&key));
+            if key.request.owner != me && query.asks == Asks::Owners && !is_said {
+                let asked = theirs.entry(key.request.owner).or_insert(kv);
+                if !purpose.says_more(kv) {
+                    *asked = kv;
+                }
             }
         }
         let is_late = query.shown_by <= Uptime::now();
         let timeout = self.owner_timeout();
-        theirs.retain(|kv| !is_late && self.note_asked(kv).seen.elapsed() < timeout);
-        if !theirs.is_empty() {
-            let asked = theirs.iter().filter(|kv| AskPurpose::ToSee.says_more(kv));
-            let steps: Vec<_> =
-                asked.map(|kv| Step::Within(ask_owner(kv, AskPurpose::ToSee))).collect();
-            for some in steps.chunks(MOST) {
-                let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
-                self.calls.push_back(Call::Write { transaction });
-            }
+        theirs.retain(|_, kv| !is_late && self.note_asked(kv).seen.elapsed() < timeout);
+        // The list of an earlier revision may show owners that are none any more.
+        let asked = theirs.values().filter(|kv| purpose.says_more(kv) && !is_cut);
+        let steps: Vec<_> = asked.map(|kv| Step::Within(ask_owner(kv, purpose))).collect();
+        for some in steps.chunks(MOST) {
+            let transaction = Transaction { then: some.to_vec(), ..Transaction::default() };
+            self.calls.push_back(Call::Write { transaction });
         }
         let is_shown = is_late || is_ours_known && theirs.is_empty();
         if let Some(query) = self.queries.get_mut(&number) {

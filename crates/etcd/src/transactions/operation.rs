@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use navlock_core::Mode;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::wall_millis,
@@ -33,7 +34,7 @@ const RUN: u64 = 1;
 pub(crate) const MOST_BYTES: usize = 256 << 10;
 
 /// A request that has to be written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ask {
     pub(crate) request: RequestKey,
     pub(crate) mode: Mode,
@@ -97,7 +98,7 @@ pub(crate) struct Leaving {
 }
 
 /// A lock or request of the owner of a name that has to be written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LeavingEntry {
     pub(crate) phase: Phase,
     pub(crate) ask: Ask,

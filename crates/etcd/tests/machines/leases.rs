@@ -24,7 +24,7 @@ fn leases(server: &Server) -> usize {
 }
 
 /// How many proposals etcd has decided on so far.
-fn proposals(server: &Server) -> u64 {
+pub(super) fn proposals(server: &Server) -> u64 {
     server.metric("etcd_server_proposals_applied_total")
 }
 

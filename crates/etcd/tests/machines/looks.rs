@@ -12,7 +12,7 @@ use super::{
 use crate::server::{Server, connect};
 
 /// Whether the name is taken without etcd.
-fn is_own(locks: &LockManager, name: &str) -> bool {
+pub(super) fn is_own(locks: &LockManager, name: &str) -> bool {
     poll(&mut locks.lock(name).into_future())
 }
 

@@ -20,6 +20,7 @@ mod owning;
 mod paused;
 mod process;
 mod proxy;
+mod queries;
 mod reclaim;
 mod register;
 mod reset;
