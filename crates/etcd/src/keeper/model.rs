@@ -12,7 +12,8 @@
 //!
 //! - Only operations are lost, late, or answered some time after they were done. All other calls are
 //!   answered when they come to etcd.
-//! - A machine that has asked the owner of a name to give it up looks again only when nothing else happens.
+//! - A machine that has asked the owner of a name to give it up looks again only when nothing else happens. A
+//!   query that has asked an owner looks again once after each revision.
 //! - One bucket is used. There may be another bucket beside it that keeps a machine busy.
 //! - A machine's clock goes on only when the machine is cut off and when nothing else happens. It has
 //!   three moments: before its leases are over, between that and their end in etcd, and after that. All
@@ -23,17 +24,14 @@ mod etcd;
 mod explore;
 mod scene;
 mod script;
+mod scripts;
 mod search;
 mod world;
 
-use navlock_core::{
-    Mode::*,
-    host::RequestKind::{self, *},
-};
-
 use self::{
     scene::Scene,
-    script::{Act, Act::*, Faults},
+    script::{Act, Faults},
+    scripts::*,
 };
 
 const NONE: Faults = Faults {
@@ -59,136 +57,6 @@ const PAUSE: Faults = Faults { pauses: 1, ..NONE };
 const DEAF: Faults = Faults { deaf: 1, ..NONE };
 const STALL: Faults = Faults { stalls: 1, ..NONE };
 const STALL_AND_DEAF: Faults = Faults { stalls: 1, ..DEAF };
-
-const X: RequestKind = Wait(Exclusive);
-const S: RequestKind = Wait(Shared);
-/// Takes the lock and gives it back, or gives up before that.
-const WRITER: &[Act] = &[Request("a", X), Finish(0)];
-const READER: &[Act] = &[Request("a", S), Finish(0)];
-const THIEF: &[Act] = &[Request("a", Steal), Finish(0)];
-/// Takes the lock from others and keeps it.
-const ROBBER: &[Act] = &[Request("a", Steal)];
-const TRIER: &[Act] = &[Request("a", IfAvailable(Exclusive)), Finish(0)];
-/// Agents of one machine that do not wait.
-const TRIERS: &[Act] = &[
-    RequestBy(0, "a", IfAvailable(Exclusive)),
-    RequestBy(1, "a", IfAvailable(Exclusive)),
-    RequestBy(0, "a", IfAvailable(Shared)),
-    RequestBy(1, "a", IfAvailable(Exclusive)),
-    Finish(0),
-    Finish(1),
-    Finish(2),
-    Finish(3),
-];
-const TWICE: &[Act] = &[Request("a", X), Request("a", X), Finish(0), Finish(1)];
-const AGAIN: &[Act] = &[Request("a", X), Finish(0), Request("a", X), Finish(1)];
-const THIEF_AFTER: &[Act] = &[Request("a", X), Finish(0), Request("a", Steal)];
-/// Takes the lock and keeps it.
-const HOLDER: &[Act] = &[Request("a", X)];
-/// Takes the lock again, when the machine owns the name, and keeps it.
-const HOLDS_AGAIN: &[Act] = &[Request("a", X), Finish(0), Request("a", X)];
-const READS: &[Act] = &[Request("a", S)];
-/// Several agents of one machine.
-const CROWD: &[Act] = &[
-    RequestBy(0, "a", X),
-    RequestBy(1, "a", X),
-    RequestBy(2, "a", X),
-    Finish(0),
-    Finish(1),
-    Finish(2),
-];
-const CROWD_AGAIN: &[Act] = &[
-    RequestBy(0, "a", X),
-    Finish(0),
-    RequestBy(0, "a", X),
-    RequestBy(1, "a", S),
-    RequestBy(2, "a", X),
-    Finish(1),
-    Finish(2),
-    RequestBy(1, "a", IfAvailable(Exclusive)),
-    End(2),
-    Finish(4),
-];
-/// Of several agents that wait, one takes the lock from those of its own machine.
-const CROWD_THIEF: &[Act] = &[
-    RequestBy(0, "a", X),
-    RequestBy(1, "a", X),
-    RequestBy(2, "a", X),
-    Finish(0),
-    RequestBy(0, "a", Steal),
-    Finish(1),
-    Finish(3),
-    Finish(2),
-];
-/// Of several agents that wait, one ends.
-const CROWD_ENDS: &[Act] = &[
-    RequestBy(0, "a", X),
-    RequestBy(1, "a", X),
-    RequestBy(2, "a", X),
-    Finish(0),
-    End(1),
-    RequestBy(0, "a", X),
-    Finish(2),
-];
-/// After a kill, one of two agents goes on with what it had under the earlier lease, and the other
-/// makes the machine the owner of the name.
-const RECLAIMED_BESIDE: &[Act] = &[
-    RequestBy(0, "b", X),
-    RequestBy(1, "a", X),
-    Finish(1),
-    RequestBy(1, "a", X),
-    RequestBy(0, "a", X),
-    RequestBy(1, "a", X),
-    Finish(2),
-    Finish(3),
-    Finish(4),
-];
-/// Two agents are next behind one that holds, and another agent comes later.
-const RUN: &[Act] = &[
-    RequestBy(0, "a", X),
-    RequestBy(0, "a", X),
-    RequestBy(1, "a", X),
-    Finish(0),
-    RequestBy(0, "a", X),
-    Finish(1),
-    Finish(2),
-    Finish(3),
-];
-/// The shortest form of this.
-const SHORT_RUN: &[Act] =
-    &[Request("a", X), Request("a", X), Request("a", X), Finish(0), Finish(1)];
-const READER_AGAIN: &[Act] = &[Request("a", S), Finish(0), Request("a", S)];
-const READERS_AGAIN: &[Act] = &[
-    RequestBy(0, "a", S),
-    Finish(0),
-    RequestBy(0, "a", S),
-    RequestBy(1, "a", S),
-    RequestBy(0, "a", X),
-    Finish(1),
-];
-/// Two agents of one machine, of which one holds another name beside the name that both wait for.
-const BESIDE: &[Act] =
-    &[RequestBy(0, "b", X), RequestBy(1, "a", X), RequestBy(1, "a", X), RequestBy(0, "a", X)];
-
-/// Of two agents of one machine, one ends with what it has and what it waits for.
-const ENDS: &[Act] = &[
-    RequestBy(0, "a", X),
-    RequestBy(0, "b", X),
-    RequestBy(1, "b", X),
-    RequestBy(0, "a", X),
-    End(0),
-];
-
-/// A thief that gives up or ends, perhaps before it has heard anything.
-const THIEF_ENDS: &[Act] = &[RequestBy(1, "a", Steal), End(1)];
-
-/// Nobody uses the bucket any more. The machine uses nothing, or another bucket.
-const LEAVES: &[Act] = &[Request("a", X), End(0), Close];
-const MOVES: &[Act] = &[OpenElsewhere, Request("a", X), End(0), Close];
-
-/// Agents describe themselves after they have made requests.
-const DESCRIBED: &[Act] =
-    &[RequestBy(0, "a", X), RequestBy(1, "a", X), Describe(1), Describe(0), Finish(0)];
 
 /// The scene of the test of this name in this module.
 macro_rules! scene {
@@ -266,6 +134,8 @@ explore! {
     a_single_owner_that_is_deaf: [AGAIN, HOLDER], DEAF, WARM, 8000;
     a_single_owner_that_is_deaf_is_robbed: [HOLDS_AGAIN, ROBBER], DEAF, WARM, 3000;
     a_single_owner_whose_writes_wait_is_robbed: [HOLDS_AGAIN, ROBBER], STALL, WARM, 3000;
+    a_single_owner_is_looked_at: [HOLDS_AGAIN, LOOKER], NONE, WARM, 100;
+    a_name_that_becomes_owned_is_looked_at: [WRITER, LOOKER], NONE, WARM, 100;
 }
 
 /// Makes a test of each line: the scripts, what goes wrong, and the number of random runs. There are too
@@ -385,6 +255,10 @@ search! {
     an_owner_is_killed_and_its_heir_is_deaf: [HOLDS_AGAIN, ROBBER], Faults { kills: 1, ..DEAF }, 1000;
     an_owner_whose_writes_wait_is_robbed: [CROWD_AGAIN, ROBBER], Faults { calls: 1, ..STALL_AND_DEAF }, 1000;
     an_owner_whose_writes_wait: [CROWD_AGAIN, HOLDER], STALL_AND_DEAF, 1000;
+    owners_are_looked_at: [CROWD_AGAIN, WRITER, LOOKER], NONE, 1000;
+    two_crowds_that_own_are_looked_at: [CROWD_AGAIN, CROWD_AGAIN, LOOKER], NONE, 300;
+    an_owner_that_has_more_is_looked_at: [LOOKED_AT, LOOKER, LOOKER], NONE, 1000;
+    a_run_is_looked_at: [RUN, WRITER, LOOKER], NONE, 300;
     two_thieves_rob_an_owner_that_is_deaf: [CROWD_AGAIN, ROBBER, ROBBER], Faults { calls: 1, ..DEAF }, 1000;
 }
 

@@ -34,15 +34,29 @@ pub(super) struct Etcd {
     pub(super) robbed: BTreeSet<i64>,
     /// What happened, by revision.
     pub(super) log: Vec<Vec<Event>>,
+    /// What there was, by revision, if anybody may ask for it.
+    pub(super) past: Option<BTreeMap<i64, BTreeMap<Vec<u8>, KeyValue>>>,
 }
 
 impl Etcd {
     pub(super) fn new(keys: BucketKeys) -> Self {
         // A new server has this revision.
         let revision = 1;
-        let (found, leases, log) = Default::default();
+        let (found, leases, log, past) = Default::default();
         let (granted, stolen, thieves, robbed) = Default::default();
-        Self { keys, revision, found, leases, last_lease: 0, granted, stolen, thieves, robbed, log }
+        Self {
+            keys,
+            revision,
+            found,
+            leases,
+            last_lease: 0,
+            granted,
+            stolen,
+            thieves,
+            robbed,
+            log,
+            past,
+        }
     }
 
     pub(super) fn transact(&mut self, transaction: &Transaction) -> Result<Answer, Failure> {
@@ -82,6 +96,9 @@ impl Etcd {
     fn commit(&mut self, changes: Vec<Event>) {
         self.revision += 1;
         self.log.push(changes);
+        if let Some(past) = &mut self.past {
+            past.insert(self.revision, self.found.clone());
+        }
     }
 
     /// Which of the nested transactions succeed, in their order. Etcd looks at all checks before it
@@ -174,10 +191,13 @@ impl Etcd {
         }
     }
 
-    pub(super) fn list(&self, prefix: &[u8]) -> Listing {
-        let range = self.found.range(prefix.to_vec()..prefix_end(prefix));
+    /// The keys below this prefix as of this revision, or 0 for the last one.
+    pub(super) fn list(&self, prefix: &[u8], at: i64) -> Listing {
+        let past = self.past.as_ref().and_then(|past| past.get(&at));
+        let found = past.unwrap_or(&self.found);
+        let range = found.range(prefix.to_vec()..prefix_end(prefix));
         Listing {
-            revision: self.revision,
+            revision: if at == 0 { self.revision } else { at },
             cluster: 1,
             found: range.map(|(_, kv)| kv.clone()).collect(),
             left_out: 0,

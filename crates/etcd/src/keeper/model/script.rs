@@ -14,6 +14,8 @@ pub(super) enum Act {
     End(usize),
     /// An agent says something of itself.
     Describe(usize),
+    /// Somebody asks what is held.
+    Query,
     /// Nobody uses the bucket any more.
     Close,
     /// An agent comes that uses another bucket.
@@ -25,7 +27,11 @@ impl Act {
     pub(super) fn agent(&self) -> usize {
         match *self {
             Self::RequestBy(agent, ..) | Self::End(agent) | Self::Describe(agent) => agent,
-            Self::Request(..) | Self::Finish(_) | Self::Close | Self::OpenElsewhere => 0,
+            Self::Request(..)
+            | Self::Finish(_)
+            | Self::Query
+            | Self::Close
+            | Self::OpenElsewhere => 0,
         }
     }
 

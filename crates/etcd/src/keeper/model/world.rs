@@ -4,6 +4,7 @@ mod beginning;
 mod calls;
 mod faults;
 mod fingerprint;
+mod looks;
 mod machine;
 mod rules;
 mod told;
@@ -21,6 +22,7 @@ use navlock_core::{
 use navlock_engine::{AgentId, FencingToken, RequestId};
 use tokio::sync::oneshot;
 
+use self::looks::Look;
 use super::{
     etcd::Etcd,
     script::{Act, Faults, Step},
@@ -101,6 +103,9 @@ struct Machine {
     is_deaf: bool,
     /// Whether operations, and their answers, get no further.
     is_stalled: bool,
+    /// A query that is not answered yet, and the revision at which its list was read again last.
+    look: Option<Look>,
+    listed: i64,
 }
 
 /// A cut: a machine's leases are over by its own clock, and not by etcd's.
@@ -167,6 +172,11 @@ impl World {
                 match flight {
                     Flight::Out(Call::Operate { .. }) | Flight::Back(_) if machine.is_stalled => {}
                     Flight::Out(Call::Pause { of, .. }) if of.asked.is_some() => {
+                        later.push(Step::Execute(nth, at));
+                    }
+                    Flight::Out(Call::List { delay, .. })
+                        if !delay.is_zero() && machine.listed == self.etcd.revision =>
+                    {
                         later.push(Step::Execute(nth, at));
                     }
                     Flight::Out(_) | Flight::Late(_) => steps.push(Step::Execute(nth, at)),
@@ -262,7 +272,7 @@ impl World {
     /// Takes a step that was taken and checked before. It is not checked again.
     pub(super) fn take_again(&mut self, step: Step) {
         match step {
-            Step::Act(nth) => self.machines[nth].act(),
+            Step::Act(nth) => self.act(nth),
             Step::Execute(nth, at) => self.execute(nth, at),
             Step::Answer(nth, at) => {
                 let Flight::Back(done) = self.machines[nth].flights.remove(at) else { return };
@@ -361,5 +371,6 @@ impl World {
         }
         self.collect();
         self.note_tokens();
+        self.check_looks();
     }
 }

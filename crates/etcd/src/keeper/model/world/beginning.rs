@@ -27,7 +27,9 @@ impl World {
         owns: bool,
     ) -> Self {
         clock::set::to(Duration::from_secs(1));
-        let etcd = Etcd::new(BucketKeys::new("n", "b"));
+        let mut etcd = Etcd::new(BucketKeys::new("n", "b"));
+        let is_looked_at = scripts.iter().any(|script| script.contains(&Act::Query));
+        etcd.past = is_looked_at.then(BTreeMap::new);
         let is_theft =
             |script: &&[Act]| script.iter().any(|act| act.kind() == Some(RequestKind::Steal));
         let mut world = Self {
@@ -137,6 +139,8 @@ impl World {
             revoked: Vec::new(),
             is_deaf: false,
             is_stalled: false,
+            look: None,
+            listed: 0,
         };
         if self.owns {
             machine.own_names();

@@ -97,8 +97,11 @@ impl World {
                     }
                     Done::Paused(of)
                 }
-                Call::List { of, known, prefix, .. } => {
-                    Done::Listed(of, known, Ok(self.etcd.list(&prefix)))
+                Call::List { of, known, prefix, at, delay, .. } => {
+                    if !delay.is_zero() {
+                        machine.listed = self.etcd.revision;
+                    }
+                    Done::Listed(of, known, Ok(self.etcd.list(&prefix, at)))
                 }
                 Call::Lease { .. } => {
                     let lease = LeaseName { cluster: 1, id: self.etcd.grant_lease() };

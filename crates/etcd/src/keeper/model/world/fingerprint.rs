@@ -7,7 +7,7 @@ use std::{
 
 use super::{Flight, Machine, World};
 use crate::keeper::model::script::Step;
-use crate::keeper::{Call, Done};
+use crate::keeper::{Call, Done, model::etcd::Etcd, pending_query::Query};
 
 impl World {
     /// A number that is the same for two states if the same can follow from both, and the checks
@@ -46,7 +46,7 @@ impl World {
                 seen.bytes(&watching.prefix);
                 watching.rest(etcd).for_each(|(_, rest)| seen.note(rest));
             }
-            seen.machine(machine);
+            seen.machine(machine, etcd);
         }
         seen.0.finish()
     }
@@ -64,15 +64,23 @@ impl Fingerprint {
         self.0.write(bytes);
     }
 
-    fn machine(&mut self, machine: &Machine) {
+    fn machine(&mut self, machine: &Machine, etcd: &Etcd) {
         let Machine { acted, now, shared, keeper, agents, requests, flights, .. } = machine;
         self.note((acted, now, requests, &machine.kept, &machine.cut, &machine.revoked));
-        self.note((machine.is_deaf, machine.is_stalled));
+        self.note((machine.is_deaf, machine.is_stalled, &machine.look));
+        self.note(machine.listed == etcd.revision);
+        for (number, query) in &keeper.queries {
+            let Query { after, rounds, is_asking, since, cut, asks_owners, .. } = query;
+            self.note((number, after, rounds.min(&5), is_asking, since, cut, asks_owners));
+        }
         for modelled in agents {
             self.note((modelled.reclaim.is_some(), &modelled.claimed));
         }
         for flight in flights {
             match flight {
+                Flight::Out(Call::List { prefix, at, .. }) if *at > 0 => {
+                    self.note((flight, etcd.list(prefix, *at)));
+                }
                 // The transaction of the call follows from `of`.
                 Flight::Out(Call::Operate { of, .. }) => self.note(of),
                 flight => self.note(flight),

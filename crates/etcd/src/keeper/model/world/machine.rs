@@ -84,6 +84,7 @@ impl Machine {
                 info.pid = u32::try_from(self.acted).expect("few");
                 self.within(|keeper| keeper.handle_message(Message::Describe { serial, info }));
             }
+            Act::Query => {}
             Act::Close => {
                 self.within(|keeper| keeper.handle_message(Message::CloseBucket { bucket: 0 }));
             }
