@@ -8,13 +8,17 @@ use std::{
 };
 
 use bytes::BytesMut;
-use navlock_core::{ClientId, Error, Lost, Mode, ResourceName, look::LockId};
+use navlock_core::{
+    ClientId, Error, Lost, Mode, ResourceName,
+    host::{Claim, RequestKind},
+    look::LockId,
+};
 use navlock_engine::{Patience, RequestId};
 use navlock_wire::{DaemonCodec, MAX_INSIDE, Moment, Sent, ToDaemon};
 use tokio_util::codec::Decoder;
 
 use super::{
-    client_record::{ClaimedLock, ClaimedRequest, ClientRecord},
+    client_record::{Claimed, ClientRecord},
     delegations::Delegations,
     options::Limits,
     outcome::Outcome,
@@ -30,8 +34,8 @@ const REFUSED_FOR_ONE: usize = 16;
 /// The claims of one client.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    pub(super) locks: Vec<ClaimedLock>,
-    pub(super) requests: Vec<ClaimedRequest>,
+    pub(super) locks: Vec<Claimed>,
+    pub(super) requests: Vec<Claimed>,
     said: RequestNotes,
     name_bytes: usize,
     refused: usize,
@@ -88,16 +92,17 @@ impl Claims {
             ToDaemon::Why { request, why } => client.note_why(request, &why),
             ToDaemon::ClaimLock { agent, request, name, mode, token, since } => {
                 client.check_agent(agent)?;
-                if self.has_room(client.limits(), &name)? {
-                    let since = self.on_our_clock(since);
-                    let lock = ClaimedLock { agent, request, name, mode, token, since };
-                    if client.was_granted(&lock) {
-                        self.locks.push(lock);
-                    } else {
-                        self.refuse(client.limits())?;
-                        client.settle(request, Outcome::Lost(Lost::Disconnected, None));
-                    }
+                let has_room = self.has_room(client.limits(), &name)?;
+                // Only the mode of the lock's request is known, and not the whole kind.
+                let (kind, since) = (RequestKind::Wait(mode), self.on_our_clock(since));
+                let claim = Claim { name, kind, token: Some(token), since };
+                let lock = Claimed { agent, request, claim };
+                if has_room && client.was_granted(&lock) {
+                    self.locks.push(lock);
                 } else {
+                    if has_room {
+                        self.refuse(client.limits())?;
+                    }
                     client.settle(request, Outcome::Lost(Lost::Disconnected, None));
                 }
             }
@@ -114,7 +119,8 @@ impl Claims {
                     let whose = (agent, request);
                     let said = self.on_our_clock(since);
                     let since = client.waits_since(whose, (&name, kind.mode()), said);
-                    self.requests.push(ClaimedRequest { agent, request, name, kind, since });
+                    let claim = Claim { name, kind, token: None, since };
+                    self.requests.push(Claimed { agent, request, claim });
                 } else {
                     client.settle(request, client.no_room());
                 }
@@ -192,7 +198,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
 
     // The newest grants come first, because an older lock that conflicts with a newer one was lost
     // already.
-    locks.sort_by_key(|(_, lock)| Reverse(lock.token));
+    locks.sort_by_key(|(_, lock)| Reverse(lock.claim.token));
     let mut newer: HashMap<_, Mode> = HashMap::new();
     locks.retain(|(client, lock)| {
         let mut client = shared_client::lock(client);
@@ -200,14 +206,15 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
             client.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
             return false;
         };
-        let held = match newer.entry((Arc::clone(bucket), lock.name.clone())) {
+        let mode = lock.claim.kind.mode();
+        let held = match newer.entry((Arc::clone(bucket), lock.claim.name.clone())) {
             hash_map::Entry::Vacant(entry) => {
-                entry.insert(lock.mode);
+                entry.insert(mode);
                 true
             }
             hash_map::Entry::Occupied(mut entry) => {
                 let newest = entry.get_mut();
-                let together = (*newest, lock.mode) == (Mode::Shared, Mode::Shared);
+                let together = (*newest, mode) == (Mode::Shared, Mode::Shared);
                 if !together {
                     // No older lock of this name is held either.
                     *newest = Mode::Exclusive;
@@ -220,14 +227,10 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
         }
         held
     });
+    requests.sort_by_key(|(_, request)| request.place());
     // The oldest grants come first, so that tokens go on growing with the order of the grants.
-    for (client, lock) in locks.into_iter().rev() {
-        shared_client::lock(&client).reinstate(lock);
-    }
-
-    requests.sort_by_key(|(_, request)| (request.since, request.request.serial()));
-    for (client, request) in requests {
-        shared_client::lock(&client).requeue(request);
+    for (client, claimed) in locks.into_iter().rev().chain(requests) {
+        shared_client::lock(&client).reinstate(claimed);
     }
     for (client, said) in said {
         note(&mut shared_client::lock(&client), said);
@@ -262,10 +265,10 @@ pub(super) fn refuse(
     mut claims: Claims,
 ) {
     believe(client, &mut claims, |_| false);
-    claims.requests.sort_by_key(|request| (request.since, request.request.serial()));
+    claims.requests.sort_by_key(Claimed::place);
     for request in claims.requests {
-        settle_for(delegations, client, request.agent, &request.name, request.kind);
-        shared_client::lock(client).requeue(request);
+        settle_for(delegations, client, request.agent, &request.claim.name, request.claim.kind);
+        shared_client::lock(client).reinstate(request);
     }
     note(&mut shared_client::lock(client), claims.said);
 }

@@ -31,7 +31,7 @@ use navlock_wire::{Agent, ClientKey, Moment, Slot};
 use self::open_agent::OpenAgent;
 pub(super) use self::{
     ancestors::{Ancestors, HeldFor},
-    claimed::{ClaimedLock, ClaimedRequest},
+    claimed::Claimed,
     messages::outcome_message,
 };
 use super::{

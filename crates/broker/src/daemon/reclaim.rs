@@ -11,10 +11,9 @@ use std::{collections::HashSet, sync::Arc};
 use futures_util::future::join_all;
 use navlock_core::{
     LockManager,
-    host::{self, Claim, RequestKind},
+    host::{self, Claim},
 };
 use navlock_engine::RequestId;
-use navlock_wire::Moment;
 
 use super::{
     claims::Claims,
@@ -26,14 +25,7 @@ use super::{
 struct Returning {
     of: Arc<RequestOwner>,
     locks: LockManager,
-    had: Vec<ReclaimedEntry>,
-}
-
-/// A lock or request that an agent claims.
-struct ReclaimedEntry {
-    request: RequestId,
-    since: Moment,
-    claim: Claim,
+    had: Vec<(RequestId, Claim)>,
 }
 
 /// Takes over the claimed locks and requests that are found, and leaves the others among the
@@ -56,33 +48,12 @@ pub(super) async fn reclaim(client: &SharedClient, claims: &mut Claims) {
 fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
     let client = shared_client::lock(client);
     let agents = client.agents().map(|(of, locks)| {
-        let agent = of.agent;
-        let held =
-            claims.locks.iter().filter(|lock| lock.agent == agent).map(|lock| ReclaimedEntry {
-                request: lock.request,
-                since: lock.since,
-                claim: Claim {
-                    name: lock.name.clone(),
-                    // Only the mode of the lock's request is known, and not the whole kind.
-                    kind: RequestKind::Wait(lock.mode),
-                    token: Some(lock.token),
-                    since: lock.since,
-                },
-            });
-        let pending = claims.requests.iter().filter(|request| request.agent == agent);
-        let pending = pending.map(|request| ReclaimedEntry {
-            request: request.request,
-            since: request.since,
-            claim: Claim {
-                name: request.name.clone(),
-                kind: request.kind,
-                token: None,
-                since: request.since,
-            },
-        });
-        let mut had: Vec<ReclaimedEntry> = held.chain(pending).collect();
+        let all = claims.locks.iter().chain(&claims.requests);
+        let theirs = all.filter(|claimed| claimed.agent == of.agent);
+        let mut had: Vec<_> =
+            theirs.map(|claimed| (claimed.request, claimed.claim.clone())).collect();
         // The claims are put into the order of the requests.
-        had.sort_by_key(|had| had.request.serial());
+        had.sort_by_key(|(request, _)| request.serial());
         Returning { of: Arc::clone(of), locks: locks.clone(), had }
     });
     agents.collect()
@@ -92,16 +63,13 @@ impl Returning {
     /// Gives the client the locks and requests that are found. Returns their ids.
     async fn reclaim(self, client: &SharedClient) -> Vec<RequestId> {
         let Self { of, locks, had } = self;
-        let claims = had.iter().map(|had| had.claim.clone()).collect();
+        let claims = had.iter().map(|(_, claim)| claim.clone()).collect();
         // An agent that was terminated has nothing.
         let reclaimed = host::reclaim(&locks, claims).await.unwrap_or_default();
         let (mut found, mut held) = (Vec::new(), Vec::new());
-        for (ReclaimedEntry { request, since, claim }, reclaimed) in had.into_iter().zip(reclaimed)
-        {
-            let Some(reclaimed) = reclaimed else {
-                continue;
-            };
-            if let Some(token) = claim.token {
+        for ((request, Claim { token, since, .. }), reclaimed) in had.into_iter().zip(reclaimed) {
+            let Some(reclaimed) = reclaimed else { continue };
+            if let Some(token) = token {
                 held.push((request, since, token, reclaimed));
             } else {
                 shared_client::lock(client).requests_mut().go_on(request, &of, since, reclaimed);

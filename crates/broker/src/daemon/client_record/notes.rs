@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use navlock_core::{ClientId, Mode, ResourceName};
+use navlock_core::{ClientId, Mode, ResourceName, host::Claim};
 use navlock_engine::{FencingToken, RequestId};
 use navlock_wire::{Agent, Moment};
 
@@ -11,7 +11,7 @@ use super::{
         guests::{Guest, User},
         held_notes::{Asked, HeldNotes},
     },
-    ClaimedLock, ClientRecord,
+    Claimed, ClientRecord,
 };
 use crate::clock;
 
@@ -49,16 +49,16 @@ impl ClientRecord {
     }
 
     /// Whether an earlier daemon has granted this lock. Where one user has the daemon, its word is enough.
-    pub(in super::super) fn was_granted(&mut self, lock: &ClaimedLock) -> bool {
-        let ClaimedLock { agent, request, name, mode, token, .. } = lock;
+    pub(in super::super) fn was_granted(&mut self, lock: &Claimed) -> bool {
+        let Claimed { agent, request, claim: Claim { name, kind, token, .. } } = lock;
         if self.guest.is_none() {
             return true;
         }
         // If the lock was inherited, the client still has it here.
         let here = self.requests.of(*request);
         let is_here = here
-            .is_some_and(|here| (here.name, here.mode, here.token) == (name, *mode, Some(*token)));
-        is_here || self.believes(*agent, *request, (name, *mode), Some(*token)).is_some()
+            .is_some_and(|here| (here.name, here.mode, here.token) == (name, kind.mode(), *token));
+        is_here || self.believes(*agent, *request, (name, kind.mode()), *token).is_some()
     }
 
     /// Since when a claimed request waits: since it has `said` so, where one user has the daemon; else since an earlier
