@@ -72,6 +72,7 @@ mod settings_error;
 pub mod settings_files;
 mod spawn;
 mod surrounding;
+mod sync;
 mod system_error;
 mod this_process;
 

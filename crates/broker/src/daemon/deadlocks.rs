@@ -24,7 +24,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -285,7 +285,8 @@ async fn search(mut watcher: Watcher, mut seen: Candidates, now: Instant) -> (Wa
         let work = Arc::new(Mutex::new(Some((watcher, seen))));
         let theirs = Arc::clone(&work);
         let spawned = thread::Builder::new().name("navlock-cycles".to_owned()).spawn(move || {
-            if let Some((mut watcher, seen)) = take(&theirs) {
+            let taken = lock(&theirs).take();
+            if let Some((mut watcher, seen)) = taken {
                 let cycles = find(&mut watcher, seen, now);
                 // Nobody receives this if the daemon has ended.
                 let _ = done.send((watcher, cycles));
@@ -294,14 +295,11 @@ async fn search(mut watcher: Watcher, mut seen: Candidates, now: Instant) -> (Wa
         if spawned.is_ok() {
             return is_done.await.unwrap_or_else(|_| (self::watcher(), Cycles::default()));
         }
-        (watcher, seen) = take(&work).unwrap_or_else(|| (self::watcher(), Candidates::default()));
+        let taken = lock(&work).take();
+        (watcher, seen) = taken.unwrap_or_else(|| (self::watcher(), Candidates::default()));
     }
     let cycles = find(&mut watcher, seen, now);
     (watcher, cycles)
-}
-
-fn take<T>(work: &Mutex<Option<T>>) -> Option<T> {
-    work.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 #[cfg(test)]

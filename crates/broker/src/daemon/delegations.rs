@@ -23,7 +23,7 @@ mod token_bound;
 use std::{
     collections::HashMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
 use foldhash::quality::RandomState;
@@ -41,6 +41,7 @@ pub(super) use self::{
     looks::Looks,
 };
 use super::map::ClientMap;
+use crate::sync::lock;
 
 /// Memory for more locks than this is freed once no lock is in a slot.
 const KEEP: usize = 1024;
@@ -131,22 +132,16 @@ impl Delegations {
         Arc::new(Self { state: Mutex::new(State { tokens, ..State::default() }) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A poisoned mutex may be used: nothing panics while it is locked, so the state is never
-        // half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A moment plus this number is the smallest fencing token of a client that takes a shared lock
     /// at that moment.
     pub(super) fn epoch(&self) -> u64 {
-        self.state().tokens.epoch()
+        lock(&self.state).tokens.epoch()
     }
 
     /// The smallest token that may be granted now for this name: larger than all that its owners have
     /// had. The module [`token_bound`] says why.
     pub(super) fn least_token(&self, bucket: &str, name: &ResourceName) -> FencingToken {
-        let state = self.state();
+        let state = lock(&self.state);
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
         let is_owned = of_name.is_some_and(|of_name| of_name.owned > 0);
         FencingToken::new(if is_owned { state.tokens.now() } else { state.tokens.least() })
@@ -162,7 +157,7 @@ impl Delegations {
     /// Recalls the owners that would be in the way of this request. Returns the locks that are
     /// free.
     fn recall(&self, bucket: &str, name: &ResourceName, kind: RequestKind) -> Vec<Freed> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let State { holds, buckets, tally, tokens } = &mut *state;
         let of_name = buckets.get_mut(bucket).and_then(|names| names.get_mut(name));
         // FAST: for a shared request, the owners of a shared lock are not looked at, however many they
@@ -180,7 +175,7 @@ impl Delegations {
 
     /// The agents that have the name in a slot.
     pub(super) fn agents_of(&self, bucket: &str, name: &ResourceName) -> Vec<ClientId> {
-        let state = self.state();
+        let state = lock(&self.state);
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
         let keys = of_name.into_iter().flat_map(|of_name| &of_name.holds);
         keys.map(|key| state.holds[*key].client_id).collect()
@@ -188,7 +183,7 @@ impl Delegations {
 
     /// Tells all clients that have the name in a slot, through their maps, that it was stolen.
     pub(super) fn steal(&self, bucket: &str, name: &ResourceName) {
-        let state = self.state();
+        let state = lock(&self.state);
         let of_name = state.buckets.get(bucket).and_then(|names| names.get(name));
         for hold in
             of_name.into_iter().flat_map(|of_name| &of_name.holds).map(|key| &state.holds[*key])
@@ -201,7 +196,7 @@ impl Delegations {
     fn insert(&self, grant: Grant<'_>, first: u64) -> usize {
         let Grant { client, map, slot, request, bucket, name, mode, client_id, token, owned } =
             grant;
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let State { holds, buckets, tally, .. } = &mut *state;
         let names = buckets.entry(Arc::clone(bucket)).or_default();
         let of_name = names.entry(name.clone()).or_default();
@@ -228,7 +223,7 @@ impl Delegations {
     }
 
     fn remove(&self, key: usize) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let State { holds, buckets, tally, tokens } = &mut *state;
         let hold = holds.remove(key);
         if hold.owned {
@@ -262,7 +257,7 @@ impl Delegations {
     /// Reads the words of a bucket, or of one name in it. Also returns the locks that were recalled
     /// and are free now, even if their clients have not said so yet.
     pub(super) fn look(&self, bucket: &str, name: Option<&ResourceName>) -> (Looks, Vec<Freed>) {
-        let state = self.state();
+        let state = lock(&self.state);
         let (mut looks, mut freed) = (Vec::new(), Vec::new());
         let names = state.buckets.get(bucket);
         let (one, all) = match name {
@@ -286,7 +281,7 @@ impl Delegations {
     /// whatever the word says: the client can only release such a lock, once. Otherwise a client
     /// that goes on changing the word would keep the daemon looking for ever.
     pub(super) fn recall_changed(&self, before: &Looks, after: &Looks) -> Vec<Freed> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let State { holds, buckets, tally, tokens } = &mut *state;
         let mut freed = Vec::new();
         for (one, other) in before.0.iter().zip(&after.0) {
@@ -305,7 +300,7 @@ impl Delegations {
 
     /// The locks that nobody held when the words were read.
     pub(super) fn idle(&self, looks: &Looks) -> Vec<LockInfo> {
-        let state = self.state();
+        let state = lock(&self.state);
         // The engine has no lock any more for a word that says "lost".
         let is_idle = |seen: &&ReadWord| !seen.look.is_held() && !seen.look.is_lost();
         let idle = looks.0.iter().filter(is_idle).filter_map(|seen| state.holds.get(seen.key));
@@ -314,7 +309,7 @@ impl Delegations {
 
     /// The numbers so far.
     pub(super) fn tally(&self) -> Tally {
-        let state = self.state();
+        let state = lock(&self.state);
         let taken = state.holds.iter().map(|(_, hold)| hold.taken());
         let taken = taken.fold(state.tally.taken, u64::saturating_add);
         Tally { taken, ..state.tally }

@@ -2,9 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
 };
 
+use crate::sync::lock;
 use foldhash::quality::RandomState;
 use navlock_core::ClientId;
 use navlock_wire::ClientKey;
@@ -27,17 +28,17 @@ impl<C> Default for Directory<C> {
 impl<C> Directory<C> {
     /// Enters an agent of this client.
     pub(super) fn enter(&self, agent: ClientId, client: &Weak<Mutex<C>>, key: Option<ClientKey>) {
-        self.agents().insert(agent, (Weak::clone(client), key));
+        lock(&self.0).insert(agent, (Weak::clone(client), key));
     }
 
     /// Keeps these agents of an earlier daemon for this client.
     pub(super) fn reserve(&self, agents: impl Iterator<Item = ClientId>, client: ClientKey) {
-        self.agents().extend(agents.map(|agent| (agent, (Weak::new(), Some(client)))));
+        lock(&self.0).extend(agents.map(|agent| (agent, (Weak::new(), Some(client)))));
     }
 
     /// The key of the client of this agent.
     pub(super) fn key_of(&self, agent: ClientId) -> Option<ClientKey> {
-        self.agents().get(&agent)?.1
+        lock(&self.0).get(&agent)?.1
     }
 
     /// Whether this client may have an agent of this id: no other client has one, and none is kept for another.
@@ -47,7 +48,7 @@ impl<C> Directory<C> {
         client: &Weak<Mutex<C>>,
         key: Option<ClientKey>,
     ) -> bool {
-        let agents = self.agents();
+        let agents = lock(&self.0);
         let Some((known, known_key)) = agents.get(&agent) else { return true };
         let is_its = known.ptr_eq(client) || known_key.is_some() && *known_key == key;
         // Of a client with a key, an agent is kept even if the client is not here.
@@ -57,7 +58,7 @@ impl<C> Directory<C> {
     /// Removes an agent of this client. The entry stays if it has since been made anew for another
     /// client that has come back to the agent.
     pub(super) fn leave(&self, agent: ClientId, client: &Weak<Mutex<C>>) {
-        let mut agents = self.agents();
+        let mut agents = lock(&self.0);
         if agents.get(&agent).is_some_and(|(known, _)| known.ptr_eq(client)) {
             agents.remove(&agent);
         }
@@ -65,7 +66,7 @@ impl<C> Directory<C> {
 
     /// The clients of these agents, each once.
     pub(super) fn find(&self, agents: impl IntoIterator<Item = ClientId>) -> Vec<Arc<Mutex<C>>> {
-        let known = self.agents();
+        let known = lock(&self.0);
         let found = agents.into_iter().filter_map(|agent| known.get(&agent)?.0.upgrade());
         let mut found: Vec<_> = found.collect();
         drop(known);
@@ -76,13 +77,7 @@ impl<C> Directory<C> {
 
     /// All agents.
     pub(super) fn agents_known(&self) -> HashSet<ClientId> {
-        self.agents().keys().copied().collect()
-    }
-
-    fn agents(&self) -> MutexGuard<'_, Agents<C>> {
-        // A poisoned mutex may be used: nothing panics while it is locked, so the table is never
-        // half changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).keys().copied().collect()
     }
 }
 

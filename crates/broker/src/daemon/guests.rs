@@ -7,7 +7,7 @@ use std::{
     collections::HashSet,
     io, mem,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     thread,
@@ -27,7 +27,7 @@ use tokio::{
 };
 
 use super::{files_of_user::FilesOfUser, options::Limits};
-use crate::{client_files::ClientFiles, this_process::user_words};
+use crate::{client_files::ClientFiles, sync::lock, this_process::user_words};
 
 /// How many bytes of one user are read in one turn, so that others need not wait for more. The order in which this
 /// user's own messages count may differ from that in which they were sent, if they are more than that.
@@ -131,19 +131,15 @@ impl Guests {
     /// Removes the files that the ended clients of absent users have left. To be called every few seconds.
     pub(super) fn tidy(&self, files: &ClientFiles) {
         let absent = |user: &&Arc<User>| Arc::strong_count(user) == 1;
-        for user in self.users().iter().filter(absent) {
-            user.files().forget_removed(files);
+        for user in lock(&self.users).iter().filter(absent) {
+            lock(&user.files).forget_removed(files);
         }
     }
 
-    fn users(&self) -> MutexGuard<'_, Vec<Arc<User>>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn user(&self, id: UserId) -> Arc<User> {
-        let mut users = self.users();
+        let mut users = lock(&self.users);
         // Files count also while no connection of the user is open.
-        users.retain(|user| Arc::strong_count(user) > 1 || user.files().are_left());
+        users.retain(|user| Arc::strong_count(user) > 1 || lock(&user.files).are_left());
         let known = users.iter().find(|user| user.id == id).map(Arc::clone);
         known.unwrap_or_else(|| {
             let user = Arc::new(User::new(id));
@@ -201,10 +197,6 @@ impl User {
     /// Whether a client of this key is this user's. Nobody can speak for a client of another user.
     pub(super) fn has(&self, key: ClientKey) -> bool {
         key.starts_with(&user::number(self.id).to_be_bytes())
-    }
-
-    fn files(&self) -> MutexGuard<'_, FilesOfUser> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until one of the connections of this user may ask something that all clients are looked through for.
@@ -347,7 +339,7 @@ impl Guest {
     /// Why it may have none.
     pub(super) fn files(&self) -> Result<MutexGuard<'_, FilesOfUser>, String> {
         let refused = || "this user has as many connections as one user may have".to_owned();
-        self.counts.then(|| self.user.files()).ok_or_else(refused)
+        self.counts.then(|| lock(&self.user.files)).ok_or_else(refused)
     }
 
     /// A thief of this user, who has no connection.

@@ -1,13 +1,10 @@
 //! Clients that have gone and whose processes are ending: what the next holder of their locks needs may
 //! still be open there.
 
-use std::{
-    mem,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{mem, sync::Mutex, time::Instant};
 
 use super::process::{END, Process};
+use crate::sync::lock;
 
 /// What is done once processes have ended.
 #[derive(Default)]
@@ -29,14 +26,9 @@ struct Left {
 }
 
 impl Leaving {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A poisoned mutex may be used: nothing panics while it is locked.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Does at once what is to be done, from now on too.
     pub(super) fn end(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         state.is_over = true;
         state.unwatched = Vec::new();
         let left = mem::take(&mut state.left);
@@ -49,7 +41,7 @@ impl Leaving {
     /// Does this once these processes have ended, or some seconds after [`END`] has passed. Whoever calls this beside
     /// a turn [has one taken](super::next_turn::NextTurn::wake).
     pub(super) fn when_ended(&self, processes: Vec<Process>, act: impl FnOnce() + Send + 'static) {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         if state.is_over {
             drop(state);
             return act();
@@ -60,13 +52,13 @@ impl Leaving {
 
     /// Whether a turn has to be taken: there are processes [to watch](Self::unwatched), or nothing to wait for.
     pub(super) fn is_left(&self) -> bool {
-        let state = self.state();
+        let state = lock(&self.0);
         !state.unwatched.is_empty() || state.left.iter().any(|left| left.processes.is_empty())
     }
 
     /// The processes of whose ends the turns are not told yet.
     pub(super) fn unwatched(&self) -> Vec<Process> {
-        mem::take(&mut self.state().unwatched)
+        mem::take(&mut lock(&self.0).unwatched)
     }
 
     /// Does what is to be done as far as the processes have ended. To be called at the beginning of each turn, and
@@ -75,7 +67,7 @@ impl Leaving {
         let waits = |left: &Left| {
             left.until > Instant::now() && !left.processes.iter().all(Process::has_ended)
         };
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         if state.left.is_empty() {
             return;
         }

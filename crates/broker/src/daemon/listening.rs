@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use navlock_platform::{
@@ -13,7 +13,7 @@ use navlock_platform::{
 use tokio::sync::Notify;
 
 use super::daemon_error::DaemonError;
-use crate::Place;
+use crate::{Place, sync::lock};
 
 /// The socket at which the daemon listens. If somebody removes its name, another socket takes its
 /// place.
@@ -30,19 +30,15 @@ impl Listening {
         listening
     }
 
-    fn socket(&self) -> MutexGuard<'_, Option<Arc<AsyncListener>>> {
-        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn replace(&self, socket: AsyncListener) {
-        *self.socket() = Some(Arc::new(socket));
+        *lock(&self.socket) = Some(Arc::new(socket));
         self.changed.notify_one();
     }
 
     /// The next connection.
     pub(super) async fn accept(&self) -> io::Result<AsyncStream> {
         loop {
-            let current = self.socket().clone();
+            let current = lock(&self.socket).clone();
             let Some(current) = current else {
                 self.changed.notified().await;
                 continue;

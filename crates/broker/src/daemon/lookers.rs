@@ -7,7 +7,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -29,7 +29,7 @@ use super::{
     inbox::{Batch, Inbox, Note},
     runtime_thread::RuntimeThread,
 };
-use crate::{clock, lower_thread_priority};
+use crate::{clock, lower_thread_priority, sync::lock};
 
 /// How long events are gathered before they are sent, in nanoseconds. To send each event alone would cost as
 /// much as the lock of which it tells. A person would not notice a longer time. But then a looker would have
@@ -156,7 +156,7 @@ impl Lookers {
     /// Whether it is time to look for what owners have done. If it is, the caller must look: the next
     /// time is counted from now, for all lookers together.
     pub(super) fn is_time_to_look(&self, now: Instant) -> bool {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = lock(&self.looked);
         let is_time = looked.is_none_or(|looked| now >= looked + CHECK_INTERVAL);
         if is_time {
             *looked = Some(now);
@@ -166,16 +166,10 @@ impl Lookers {
 
     #[cold]
     fn tell_all(&self, event: LookEvent) {
-        let woken = self.inbox().note(event);
+        let woken = lock(&self.inbox).note(event);
         for told in woken {
             told.notify_one();
         }
-    }
-
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        // A poisoned mutex may be used: nothing panics while it is locked, so the inbox is never
-        // half changed.
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The journal, with all events that have happened so far.
@@ -183,10 +177,9 @@ impl Lookers {
     /// FAST: no session ever locks the journal, because the lookers' thread may be kept from its CPU for
     /// long while it has the journal locked.
     fn journal<T>(&self, ask: impl FnOnce(&mut Journal<Moment>) -> T) -> T {
-        // A poisoned mutex may be used, as that of the inbox.
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut journal = lock(&self.journal);
         let (journal, batch) = &mut *journal;
-        self.inbox().take(batch);
+        lock(&self.inbox).take(batch);
         batch.enter(journal);
         ask(journal)
     }
@@ -201,12 +194,12 @@ impl Looker {
     /// Begins a picture for this looker. The picture contains what has happened until now. Events
     /// from now on are told as a part of the picture.
     pub(super) fn begin_picture(&self) {
-        self.lookers.inbox().put(Note::Picture(self.id, self.options.clone()));
+        lock(&self.lookers.inbox).put(Note::Picture(self.id, self.options.clone()));
     }
 
     /// Ends the picture for this looker. Events from now on are told after the picture.
     pub(super) fn end_picture(&self) {
-        self.lookers.inbox().put(Note::Whole(self.id));
+        lock(&self.lookers.inbox).put(Note::Whole(self.id));
     }
 
     /// To be called when everything that comes before the picture was sent; see [`Journal::go_on`].
@@ -232,7 +225,7 @@ impl Looker {
             if self.has_news() {
                 return;
             }
-            if self.lookers.inbox().wakes(&self.told) {
+            if lock(&self.lookers.inbox).wakes(&self.told) {
                 self.told.notified().await;
                 if self.has_news() {
                     return;
@@ -274,7 +267,7 @@ fn next_turn(id: u64, now: Moment) -> Moment {
 impl Drop for Looker {
     fn drop(&mut self) {
         self.lookers.count.fetch_sub(1, Relaxed);
-        self.lookers.inbox().put(Note::Gone(self.id));
+        lock(&self.lookers.inbox).put(Note::Gone(self.id));
         // The entry has to be taken from the inbox now, since there may be no other looker. This
         // thread may be the one of the sessions, so it does not do this itself.
         match self.lookers.thread.get() {

@@ -2,17 +2,13 @@
 //!
 //! A slot that does not exist, or makes no sense, counts as not held by the client.
 
-use std::{
-    collections::HashSet,
-    fmt, io,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashSet, fmt, io, sync::Mutex};
 
 use navlock_core::FencingToken;
 use navlock_delegation::{BrokerMap, Description, Look, Recalled};
 use navlock_wire::{ClientKey, Moment, Slot};
 
-use crate::{client_files::ClientFiles, clock};
+use crate::{client_files::ClientFiles, clock, sync::lock};
 
 /// The map in a client's own file.
 pub(super) struct ClientMap {
@@ -47,20 +43,14 @@ impl ClientMap {
         }))
     }
 
-    fn occupied(&self) -> MutexGuard<'_, HashSet<Slot>> {
-        // A poisoned mutex may be used: nothing panics while it is locked, so the set is never half
-        // changed.
-        self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the slot for a lock. Returns whether it was vacant.
     pub(super) fn occupy(&self, slot: Slot) -> bool {
-        self.occupied().insert(slot)
+        lock(&self.occupied).insert(slot)
     }
 
     /// Notes that no lock stands in the slot any more.
     pub(super) fn vacate(&self, slot: Slot) {
-        self.occupied().remove(&slot);
+        lock(&self.occupied).remove(&slot);
     }
 
     /// The number that the owner of the map has written into it; 0 if there is none.

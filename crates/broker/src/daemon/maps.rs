@@ -9,13 +9,16 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use navlock_wire::ClientKey;
 
 use super::map::ClientMap;
-use crate::client_files::{ClientFiles, Found};
+use crate::{
+    client_files::{ClientFiles, Found},
+    sync::lock,
+};
 
 /// The maps of the clients that were found, until their claims are settled.
 #[derive(Default)]
@@ -41,23 +44,19 @@ impl Maps {
         Self(Mutex::new(known.collect()))
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<ClientKey, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether all locks of this client are known from its map.
     pub(super) fn tell_all(&self, key: ClientKey) -> bool {
-        self.known().get(&key).is_some_and(|known| !known.has_inheritors && known.map.tells_all())
+        lock(&self.0).get(&key).is_some_and(|known| !known.has_inheritors && known.map.tells_all())
     }
 
     /// This client's map, if it was found.
     pub(super) fn of_client(&self, key: ClientKey) -> Option<Arc<ClientMap>> {
-        Some(Arc::clone(&self.known().get(&key)?.map))
+        Some(Arc::clone(&lock(&self.0).get(&key)?.map))
     }
 
     /// Takes all locks in its map away from this client: others may be granted them.
     pub(super) fn take_back(&self, key: ClientKey) {
-        if let Some(known) = self.known().get(&key) {
+        if let Some(known) = lock(&self.0).get(&key) {
             known.map.take_back_all();
         }
     }
@@ -65,7 +64,7 @@ impl Maps {
     /// Forgets the maps once all claims are settled: from here on, this daemon grants locks in the
     /// slots.
     pub(super) fn forget(&self) {
-        self.known().clear();
+        lock(&self.0).clear();
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::{
     mem,
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Mutex, OnceLock},
     task::Waker,
 };
 
+use crate::sync::lock;
 use tokio::{sync::oneshot, task::yield_now};
 
 /// Those who wait for the end of the next turn.
@@ -17,11 +18,6 @@ pub(super) struct NextTurn {
 }
 
 impl NextTurn {
-    fn awaiting(&self) -> MutexGuard<'_, Vec<oneshot::Sender<()>>> {
-        // A poisoned mutex may be used: nothing panics while it is locked.
-        self.awaiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets what ends the wait for the next turn.
     pub(super) fn begin(&self, turns: Waker) {
         // A broker has one set of turns.
@@ -42,18 +38,18 @@ impl NextTurn {
             return yield_now().await;
         }
         let (done, is_done) = oneshot::channel();
-        self.awaiting().push(done);
+        lock(&self.awaiting).push(done);
         self.wake();
         // If no more turns come, the daemon ends, and with it whoever waits here.
         _ = is_done.await;
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        !self.awaiting().is_empty()
+        !lock(&self.awaiting).is_empty()
     }
 
     /// Takes those who wait. They are told when the turn that begins now has ended.
     pub(super) fn take(&self) -> Vec<oneshot::Sender<()>> {
-        mem::take(&mut *self.awaiting())
+        mem::take(&mut *lock(&self.awaiting))
     }
 }

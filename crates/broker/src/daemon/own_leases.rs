@@ -1,13 +1,13 @@
 //! The lease that a daemon has itself, which it notes for the next daemon.
 
-use std::{
-    mem,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{mem, sync::Mutex};
 
 use navlock_core::ClientId;
 
-use crate::client_files::{ClientFiles, OwnNotes};
+use crate::{
+    client_files::{ClientFiles, OwnNotes},
+    sync::lock,
+};
 
 /// The daemon's notes of its own lease.
 #[derive(Default)]
@@ -21,13 +21,9 @@ struct Own {
 }
 
 impl OwnLeases {
-    fn own(&self) -> MutexGuard<'_, Own> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes the lease that the daemon has now, if this lease is not noted yet.
     pub(super) fn note(&self, files: &ClientFiles, lease: Vec<u8>) {
-        let mut own = self.own();
+        let mut own = lock(&self.0);
         // Somebody may have removed the file, or there was no room for the note.
         if !own.notes.as_ref().is_some_and(OwnNotes::stands) {
             own.notes = files.begin_own_notes(ClientId::random().to_bytes()).ok();
@@ -45,7 +41,7 @@ impl OwnLeases {
     /// well, and the notes stay. If not, returns the notes, which the caller removes once the daemon's
     /// lease has ended.
     pub(super) fn end(&self, leaves_any: bool) -> Option<OwnNotes> {
-        let notes = self.own().notes.take();
+        let notes = lock(&self.0).notes.take();
         if leaves_any {
             // The file stays locked until the process has ended, because the process may grant its
             // owned names until then.

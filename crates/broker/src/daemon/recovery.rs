@@ -28,7 +28,7 @@
 use std::{
     collections::HashMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -43,7 +43,10 @@ use super::{
     maps::Maps,
     shared_client::SharedClient,
 };
-use crate::client_files::{ClientFiles, Found};
+use crate::{
+    client_files::{ClientFiles, Found},
+    sync::lock,
+};
 
 /// How often the daemon looks whether the clients for which it waits still live.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -55,17 +58,12 @@ const NOTICE: u32 = 10;
 
 /// The time between the start of a daemon and its first grant.
 pub(super) struct Recovery {
-    state: Mutex<State>,
-    arrived: Notify,
-    /// The phase, which becomes [`Phase::Settling`] only while the state is locked.
-    phase: watch::Sender<Phase>,
-}
-
-#[derive(Default)]
-struct State {
     /// The clients whose files were found when the daemon started, and the clients that have come
     /// back.
-    stages: HashMap<ClientKey, Stage>,
+    stages: Mutex<HashMap<ClientKey, Stage>>,
+    arrived: Notify,
+    /// The phase, which becomes [`Phase::Settling`] only while the stages are locked.
+    phase: watch::Sender<Phase>,
 }
 
 /// The phases of a recovery.
@@ -107,45 +105,37 @@ impl Recovery {
     pub(super) fn new(found: &Found) -> Self {
         let gone = found.inherited_from.iter().map(|client| (*client, Stage::Gone));
         let awaited = found.living.iter().map(|client| (*client, Stage::Awaited));
-        let state = State { stages: gone.chain(awaited).collect() };
-        let phase = watch::Sender::new(Phase::Waiting);
-        Self { state: Mutex::new(state), arrived: Notify::new(), phase }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let stages = Mutex::new(gone.chain(awaited).collect());
+        Self { stages, arrived: Notify::new(), phase: watch::Sender::new(Phase::Waiting) }
     }
 
     /// To be called when a client has come back, and begins to send its claims.
     pub(super) fn begin(&self, key: ClientKey, number: u64) {
-        let mut state = self.state();
-        let believed = match state.stages.get(&key) {
+        let mut stages = lock(&self.stages);
+        let believed = match stages.get(&key) {
             Some(Stage::Awaited) => Believed::All,
             Some(Stage::Gone) => Believed::Inherited,
             // The client's last connection must have ended, but the daemon does not know this yet.
             Some(Stage::Claiming { believed, .. } | Stage::Claimed { believed, .. }) => *believed,
             None => Believed::Nothing,
         };
-        state.stages.insert(key, Stage::Claiming { number, believed });
+        stages.insert(key, Stage::Claiming { number, believed });
     }
 
     /// Which locks a client that has come back is believed to hold.
     pub(super) fn believed(&self, key: ClientKey) -> Believed {
-        match self.state().stages.get(&key) {
-            Some(Stage::Claiming { believed, .. }) => *believed,
-            _ => Believed::Nothing,
-        }
+        believed(lock(&self.stages).get(&key))
     }
 
     /// Whether the locks of this client are from an earlier daemon. This is true once only: later
     /// locks are from this daemon.
     pub(super) fn is_first_return(&self, key: ClientKey) -> bool {
-        let mut state = self.state();
-        match state.stages.get_mut(&key) {
+        let mut stages = lock(&self.stages);
+        match stages.get_mut(&key) {
             Some(Stage::Claiming { believed, .. }) => {
                 mem::replace(believed, Believed::Nothing) != Believed::Nothing
             }
-            Some(Stage::Awaited | Stage::Gone) => state.stages.remove(&key).is_some(),
+            Some(Stage::Awaited | Stage::Gone) => stages.remove(&key).is_some(),
             Some(Stage::Claimed { .. }) | None => false,
         }
     }
@@ -154,19 +144,19 @@ impl Recovery {
     /// be, but others may have inherited its locks. Returns whether the client had come back on this
     /// connection.
     pub(super) fn withdraw(&self, key: ClientKey, on: u64) -> bool {
-        let mut state = self.state();
+        let mut stages = lock(&self.stages);
         let is_on = matches!(
-            state.stages.get(&key),
+            stages.get(&key),
             Some(Stage::Claiming { number, .. } | Stage::Claimed { number, .. }) if *number == on
         );
         if is_on {
-            let before = state.stages.remove(&key);
+            let before = stages.remove(&key);
             let is_believed = |believed| believed != Believed::Nothing;
             // The claims of processes that have inherited the client's locks are still to come.
             let is_unheard =
                 matches!(before, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
             if self.phase() == Phase::Waiting || is_unheard {
-                state.stages.insert(key, Stage::Gone);
+                stages.insert(key, Stage::Gone);
             }
             self.arrived.notify_one();
         }
@@ -181,17 +171,13 @@ impl Recovery {
         client: &SharedClient,
         claims: Claims,
     ) -> Result<(), Claims> {
-        let mut state = self.state();
+        let mut stages = lock(&self.stages);
         if self.phase() != Phase::Waiting {
-            state.stages.remove(&key);
+            stages.remove(&key);
             return Err(claims);
         }
-        let believed = match state.stages.get(&key) {
-            Some(Stage::Claiming { believed, .. }) => *believed,
-            _ => Believed::Nothing,
-        };
-        let client = Arc::clone(client);
-        state.stages.insert(key, Stage::Claimed { number, believed, client, claims });
+        let (believed, client) = (believed(stages.get(&key)), Arc::clone(client));
+        stages.insert(key, Stage::Claimed { number, believed, client, claims });
         self.arrived.notify_one();
         Ok(())
     }
@@ -239,7 +225,7 @@ impl Recovery {
                 () = self.arrived.notified() => {}
                 _ = checks.tick() => {
                     let Some(files) = files else { continue };
-                    // The state is not locked meanwhile, because there may be many clients.
+                    // The stages are not locked meanwhile, because there may be many clients.
                     for client in self.awaited() {
                         if !files.lives(client) {
                             self.set_gone(client);
@@ -256,16 +242,16 @@ impl Recovery {
                 }
             }
         }
-        let mut state = self.state();
+        let mut stages = lock(&self.stages);
         self.phase.send_replace(Phase::Settling);
-        let all = mem::take(&mut state.stages);
+        let all = mem::take(&mut *stages);
         let mut claimants = HashMap::new();
         for (key, stage) in all {
             match stage {
                 Stage::Claimed { client, claims, .. } => {
                     claimants.insert(key, (client, claims));
                 }
-                other => _ = state.stages.insert(key, other),
+                other => _ = stages.insert(key, other),
             }
         }
         claimants
@@ -283,17 +269,17 @@ impl Recovery {
 
     /// Whether a client that has come back is sending its claims.
     pub(super) fn is_hearing(&self) -> bool {
-        self.state().stages.values().any(|stage| matches!(stage, Stage::Claiming { .. }))
+        lock(&self.stages).values().any(|stage| matches!(stage, Stage::Claiming { .. }))
     }
 
     fn those(&self, are: impl Fn(&Stage) -> bool) -> Vec<ClientKey> {
-        let state = self.state();
-        let those = state.stages.iter().filter(|(_, stage)| are(stage));
+        let stages = lock(&self.stages);
+        let those = stages.iter().filter(|(_, stage)| are(stage));
         those.map(|(client, _)| *client).collect()
     }
 
     fn set_gone(&self, client: ClientKey) {
-        self.state().stages.insert(client, Stage::Gone);
+        lock(&self.stages).insert(client, Stage::Gone);
     }
 
     fn may_end(
@@ -315,5 +301,13 @@ impl Recovery {
     /// Ends the recovery. Whoever waits for its end goes on.
     pub(super) fn end(&self) {
         self.phase.send_replace(Phase::Over);
+    }
+}
+
+/// Which locks a client at this stage is believed to hold.
+fn believed(stage: Option<&Stage>) -> Believed {
+    match stage {
+        Some(Stage::Claiming { believed, .. }) => *believed,
+        _ => Believed::Nothing,
     }
 }

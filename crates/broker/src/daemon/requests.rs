@@ -33,7 +33,7 @@ use self::{
     request_waker::{RequestWaker, Woken},
 };
 use super::{cycles::InCycle, lookers::Lookers, outcome::Outcome};
-use crate::{LOGS, clock};
+use crate::{LOGS, clock, sync::lock};
 
 /// The requests by id. Each ends at once when its id is [finished](Self::finish), because a request
 /// that a client makes after a release must find the lock free.
@@ -312,7 +312,7 @@ impl Requests {
         }
         self.woken.session.register(context.waker());
         loop {
-            let Some(id) = self.woken.ids().pop_front() else {
+            let Some(id) = lock(&self.woken.ids).pop_front() else {
                 return Poll::Pending;
             };
             // A request that is not here was finished in the meantime.

@@ -1,6 +1,6 @@
 //! A client that its session shares with others.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use navlock_core::{ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
@@ -10,18 +10,12 @@ use super::{
     client_record::ClientRecord,
     delegations::{Delegations, Holder},
 };
+pub(super) use crate::sync::lock;
 
 /// A client, shared by its session and by those who go through all clients.
 ///
 /// A thread that has one client locked may lock no other client, nor the daemon's table of clients.
 pub(super) type SharedClient = Arc<Mutex<ClientRecord>>;
-
-/// Locks a client.
-pub(super) fn lock(client: &SharedClient) -> MutexGuard<'_, ClientRecord> {
-    // A poisoned mutex may be used: after a panic the session has ended, and the locks of its
-    // client must still be ended.
-    client.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Recalls the owners of a name for whom this request of an agent would have to wait: see
 /// [`Delegations::settle`]. To be called with no client locked.
@@ -42,6 +36,6 @@ pub(super) fn settle_for(
 
 impl Holder for Mutex<ClientRecord> {
     fn release(&self, request: RequestId) {
-        self.lock().unwrap_or_else(PoisonError::into_inner).finish(request);
+        lock(self).finish(request);
     }
 }

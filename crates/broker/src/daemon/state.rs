@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fmt, mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
 };
@@ -131,7 +131,7 @@ impl Daemon {
     }
 
     pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.clients)
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -214,7 +214,7 @@ impl Daemon {
 
     /// Why sessions ended so far.
     pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ends)
     }
 
     pub(super) fn new_client(&self) -> SharedClient {

@@ -41,7 +41,7 @@ use std::{
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
@@ -68,7 +68,7 @@ use super::{
     session_ends::End,
     state::Daemon,
 };
-use crate::{LOGS, clock};
+use crate::{LOGS, clock, sync::lock};
 
 /// How much is read at once.
 const READ_SIZE: usize = 16 << 10;
@@ -142,11 +142,6 @@ impl Turns {
         &self.daemon
     }
 
-    fn state(&self) -> MutexGuard<'_, Option<State>> {
-        // A poisoned mutex may be used: each session is caught with its own panics.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes turns on this thread until this future is done, which goes on between them, as these tasks do. To be
     /// called in a runtime of tokio, which another thread runs, and [within](LocalSet::enter) the tasks.
     pub(super) fn take_beside<T>(&self, tasks: &LocalSet, beside: impl Future<Output = T>) -> T {
@@ -166,7 +161,7 @@ impl Turns {
 
     /// Waits for the next turn and takes it, unless something else is due and there is nothing to do.
     fn take_one(&self, is_due: impl Fn() -> bool) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let Some(state) = &mut *state else { return };
         state.wait(is_due);
         let awaiting = self.daemon.next_turn().take();
@@ -182,14 +177,14 @@ impl Turns {
 
     /// Ends all sessions, as if their clients had died.
     pub(super) fn end(&self) {
-        let state = self.state().take();
+        let state = lock(&self.state).take();
         drop(state);
         self.daemon.leaving().end();
     }
 
     /// How many sessions there are.
     pub(super) fn len(&self) -> usize {
-        self.state().as_ref().map_or(0, |state| state.connections.len())
+        lock(&self.state).as_ref().map_or(0, |state| state.connections.len())
     }
 
     /// A session begins: its messages are read from this stream from now on. `heard` was read before.
@@ -204,7 +199,7 @@ impl Turns {
         stream: AsyncStream,
         heard: BytesMut,
     ) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         // A broker that does not serve any more ends its sessions.
         let Some(state) = &mut *state else { return Ok(()) };
         state.join(session, process, stream, heard)

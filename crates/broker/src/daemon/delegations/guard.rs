@@ -7,6 +7,7 @@ use navlock_delegation::{Look, Recalled};
 use navlock_wire::{Moment, Slot};
 
 use super::{super::map::ClientMap, Delegations, Grant, State};
+use crate::sync::lock;
 
 /// Keeps a lock in its slot. To drop the guard takes the slot back from the client, whatever the
 /// client does. So the guard is dropped before the lock itself.
@@ -79,7 +80,7 @@ impl Delegation {
 
     /// Recalls the lock: the client cannot take it any more. Returns whether the client holds it.
     pub(in super::super) fn recall(&self) -> Recalled {
-        let mut state = self.delegations.state();
+        let mut state = lock(&self.delegations.state);
         let State { holds, buckets, tally, tokens } = &mut *state;
         let hold = &mut holds[self.key];
         let of_name = buckets.get_mut(&hold.bucket).and_then(|names| names.get_mut(&hold.name));
@@ -99,14 +100,14 @@ impl Delegation {
 
     /// How often the client had taken the lock without asking, as of this word.
     pub(in super::super) fn taken(&self, look: Look) -> u64 {
-        let first = self.delegations.state().holds[self.key].first;
+        let first = lock(&self.delegations.state).holds[self.key].first;
         look.count().saturating_sub(first)
     }
 
     /// What lookers see of the lock, as of the last [look](Delegations::look_anew) at all words.
     /// `None` if it is lost, which lookers are told in another way.
     pub(in super::super) fn seen(&self) -> Option<SeenOwned> {
-        let state = self.delegations.state();
+        let state = lock(&self.delegations.state);
         let hold = &state.holds[self.key];
         let look = hold.seen.unwrap_or_else(|| self.map.look(self.slot));
         let taken = look.count().saturating_sub(hold.first);
@@ -117,7 +118,7 @@ impl Delegation {
 
     /// Whether the lock was held when lookers last saw it.
     pub(in super::super) fn was_seen_held(&self) -> bool {
-        let seen = self.delegations.state().holds[self.key].seen;
+        let seen = lock(&self.delegations.state).holds[self.key].seen;
         seen.is_none_or(Look::is_held)
     }
 

@@ -8,7 +8,7 @@ use navlock_delegation::Look;
 use navlock_wire::LookEvent;
 
 use super::{Delegations, Hold, State};
-use crate::clock;
+use crate::{clock, sync::lock};
 
 impl Delegations {
     /// Reads all words. Returns what has changed since the last time.
@@ -16,7 +16,7 @@ impl Delegations {
     /// Until the next call, lookers are shown the words as this call has read them. So all lookers
     /// see the same, and a looker that begins in between is also told the next change.
     pub(in super::super) fn look_anew(&self) -> Vec<LookEvent> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let State { holds, .. } = &mut *state;
         holds.iter_mut().filter_map(|(_, hold)| hold.look_anew()).collect()
     }

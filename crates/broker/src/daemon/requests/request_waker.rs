@@ -3,12 +3,13 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     task::Wake,
 };
 
+use crate::sync::lock;
 use futures_util::task::AtomicWaker;
 use navlock_engine::RequestId;
 
@@ -41,14 +42,6 @@ impl RequestWaker {
     }
 }
 
-impl Woken {
-    pub(super) fn ids(&self) -> MutexGuard<'_, VecDeque<RequestId>> {
-        // A poisoned mutex may be used: nothing panics while it is locked, so the list is never
-        // half changed.
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Wake for RequestWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -56,7 +49,7 @@ impl Wake for RequestWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_listed.swap(true, Ordering::SeqCst) {
-            self.woken.ids().push_back(RequestId::from_parts(self.index, self.serial));
+            lock(&self.woken.ids).push_back(RequestId::from_parts(self.index, self.serial));
             self.woken.session.wake();
         }
     }

@@ -1,8 +1,9 @@
 //! Which sessions have something to tell their clients, or to do, that no message has led to.
 
+use crate::sync::lock;
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     task::{Wake, Waker},
 };
 
@@ -29,14 +30,9 @@ impl Wanted {
         Arc::new(Session { key, wanted: Arc::clone(wanted) }).into()
     }
 
-    fn keys(&self) -> MutexGuard<'_, VecDeque<usize>> {
-        // A poisoned mutex may be used: nothing panics while it is locked.
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wants this session to be served.
     pub(super) fn want(&self, key: usize) {
-        let mut keys = self.keys();
+        let mut keys = lock(&self.keys);
         // FAST: mostly the same session is wanted several times in a row, or the list is short.
         if keys.back() != Some(&key) {
             keys.push_back(key);
@@ -47,17 +43,17 @@ impl Wanted {
 
     /// Wants this session to be served after all others that are wanted.
     pub(super) fn want_last(&self, key: usize) {
-        self.keys().retain(|wanted| *wanted != key);
+        lock(&self.keys).retain(|wanted| *wanted != key);
         self.want(key);
     }
 
     /// The next session that is wanted.
     pub(super) fn next(&self) -> Option<usize> {
-        self.keys().pop_front()
+        lock(&self.keys).pop_front()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.keys().is_empty()
+        lock(&self.keys).is_empty()
     }
 }
 
