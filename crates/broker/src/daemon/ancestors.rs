@@ -28,7 +28,7 @@ impl Daemon {
     pub(super) async fn watch_waits(self: Arc<Self>) {
         let mut known = Ancestors::new();
         loop {
-            self.lookers().somebody_waits().await;
+            self.lookers.somebody_waits().await;
             sleep(LASTING).await;
             let clients = self.all_clients();
             let waiting: HashSet<u32> =
@@ -39,7 +39,7 @@ impl Daemon {
                 if let hash_map::Entry::Vacant(unknown) = known.entry(number) {
                     unknown.insert(ancestors(number).collect());
                     // Files were read, and others are served before the next ones.
-                    self.next_turn().passes().await;
+                    self.next_turn.passes().await;
                 }
             }
             let mut held = HeldFor::default();

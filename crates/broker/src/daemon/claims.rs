@@ -92,7 +92,7 @@ impl Claims {
             ToDaemon::Why { request, why } => client.note_why(request, &why),
             ToDaemon::ClaimLock { agent, request, name, mode, token, since } => {
                 client.check_agent(agent)?;
-                let has_room = self.has_room(client.limits(), &name)?;
+                let has_room = self.has_room(&client.limits, &name)?;
                 // Only the mode of the lock's request is known, and not the whole kind.
                 let (kind, since) = (RequestKind::Wait(mode), self.on_our_clock(since));
                 let claim = Claim { name, kind, token: Some(token), since };
@@ -101,7 +101,7 @@ impl Claims {
                     self.locks.push(lock);
                 } else {
                     if has_room {
-                        self.refuse(client.limits())?;
+                        self.refuse(&client.limits)?;
                     }
                     client.settle(request, Outcome::Lost(Lost::Disconnected, None));
                 }
@@ -115,7 +115,7 @@ impl Claims {
                     let why =
                         "the broker was killed before the theft; look, and steal again".to_owned();
                     client.settle(request, Outcome::Failed(Error::refused(why)));
-                } else if self.has_room(client.limits(), &name)? {
+                } else if self.has_room(&client.limits, &name)? {
                     let whose = (agent, request);
                     let said = self.on_our_clock(since);
                     let since = client.waits_since(whose, (&name, kind.mode()), said);
@@ -240,10 +240,10 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
 /// Notes what the client has said of its requests.
 fn note(client: &mut ClientRecord, said: RequestNotes) {
     for (request, patience) in said.patience {
-        client.requests_mut().note_patience(request, patience);
+        client.requests.note_patience(request, patience);
     }
     for (request, lock) in said.inside {
-        client.requests_mut().put_inside(request, lock);
+        client.requests.put_inside(request, lock);
     }
 }
 

@@ -54,7 +54,7 @@ use crate::{client_files::ClientFiles, clock};
 /// A client that is dropped is [ended](Self::end).
 pub(super) struct ClientRecord {
     user_agent: UserAgent,
-    limits: Limits,
+    pub(super) limits: Limits,
     /// Lookers go through the agents with pauses, by place, as through [requests](Requests::changes_at).
     agents: IndexMap<Agent, OpenAgent, RandomState>,
     /// The bytes in the names of the agents' buckets. A bucket counts once for each agent, because
@@ -62,7 +62,7 @@ pub(super) struct ClientRecord {
     bucket_bytes: usize,
     /// The agents beyond the limit. The requests of these agents fail.
     refused: HashSet<Agent>,
-    requests: Requests,
+    pub(super) requests: Requests,
     /// The lookers, who are told what happens to the client.
     lookers: Arc<Lookers>,
     /// This client, and the directory in which its agents are entered.
@@ -145,10 +145,6 @@ impl ClientRecord {
         (self.process, self.files) = (process, files);
         // On a new connection the client announces its map anew.
         self.map = None;
-    }
-
-    pub(super) fn limits(&self) -> &Limits {
-        &self.limits
     }
 
     /// How many locks the client holds, and how many of its requests wait.
@@ -278,11 +274,6 @@ impl ClientRecord {
         self.requests.agent_of(request)
     }
 
-    /// All its requests and locks.
-    pub(super) fn requests_mut(&mut self) -> &mut Requests {
-        &mut self.requests
-    }
-
     /// Notes the outcome of a claim, of which the client is to be told.
     pub(super) fn settle(&mut self, request: RequestId, outcome: Outcome) {
         self.requests.settle(request, outcome);
@@ -305,7 +296,7 @@ impl ClientRecord {
         self.requests.take_back(None);
         // From here on no later daemon believes the client.
         if let (Some(notes), Some((key, files))) = (self.notes.take(), &self.files) {
-            files.forget_notes(*key, notes.file());
+            files.forget_notes(*key, &notes.file);
         }
         if !self.agents.is_empty() {
             self.requests.count_as_finished();

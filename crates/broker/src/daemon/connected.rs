@@ -40,16 +40,16 @@ impl Daemon {
         process: Option<Process>,
     ) -> ConnectedClient {
         let ahead = ahead(process.as_ref().map_or(0, Process::number));
-        let mut clients = self.clients();
+        let mut clients = lock(&self.clients);
         let orphan = key.and_then(|key| clients.take_orphan(key));
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
         lock(&client).begin(process, key.zip(self.files().cloned()));
         let number = clients.number();
-        self.lookers().counts().session();
+        self.lookers.counts.session();
         clients.connected.insert(number, (key, Arc::clone(&client)));
         lock(&client).set_number(number, ClientState::Connected);
         if let Some(key) = key.filter(|_| returning) {
-            self.recovery().begin(key, number);
+            self.recovery.begin(key, number);
         }
         let (daemon, user, is_given_up) = (Arc::clone(self), None, false);
         ConnectedClient { daemon, number, key, client, ahead, user, is_given_up }
@@ -88,11 +88,11 @@ impl ConnectedClient {
     /// Maps the client's own file, into which the client has written its number. Returns the answer, if
     /// the map can be used.
     pub(super) fn map(&self, clients_nonce: u64) -> Option<FromDaemon> {
-        let delegations = self.daemon.delegations().filter(|_| self.daemon.delegates())?;
+        let delegations = self.daemon.delegations().filter(|_| self.daemon.delegates)?;
         let key = self.key?;
         // The daemon may not have noticed the end of an earlier connection of the client, which may
         // have locks in the map.
-        let clients = self.daemon.clients();
+        let clients = lock(&self.daemon.clients);
         let is_another = |(number, (other, _)): (&u64, &(Option<ClientKey>, _))| {
             *number != self.number && *other == Some(key)
         };
@@ -150,13 +150,13 @@ impl Drop for ConnectedClient {
         // From here on the client can take nothing more by its map. If the client was killed, the map
         // tells what the client held.
         lock(&self.client).release_idle();
-        let left = self.daemon.clients().connected.remove(&self.number);
+        let left = lock(&self.daemon.clients).connected.remove(&self.number);
         drop(left);
         let has_ended = lock(&self.client).has_ended();
         if let Some(key) = self.key {
             // The client may have come back on another connection.
-            if self.daemon.recovery().withdraw(key, self.number) {
-                self.daemon.maps().take_back(key);
+            if self.daemon.recovery.withdraw(key, self.number) {
+                self.daemon.maps.take_back(key);
             }
             // This comes before any lock of the client is free, unless the client is dead and cannot come
             // back.
@@ -175,8 +175,8 @@ impl Drop for ConnectedClient {
             return self.daemon.forget(self.number, self.key, &client, leaves_file);
         }
         let (daemon, number, key) = (Arc::clone(&self.daemon), self.number, self.key);
-        self.daemon.clients().connected.insert(number, (key, Arc::clone(&client)));
+        lock(&self.daemon.clients).connected.insert(number, (key, Arc::clone(&client)));
         let forget = move || daemon.forget(number, key, &client, leaves_file);
-        self.daemon.leaving().when_ended(ending, forget);
+        self.daemon.leaving.when_ended(ending, forget);
     }
 }

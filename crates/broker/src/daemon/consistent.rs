@@ -79,7 +79,7 @@ impl Daemon {
         bucket: &str,
         words: Option<Looks>,
     ) -> Result<Option<LockManagerSnapshot>, Error> {
-        let locks = self.user_agent().lock_manager(bucket);
+        let locks = self.user_agent.lock_manager(bucket);
         let found = self.at_one_moment(bucket, None, words, || locks.query()).await?;
         Ok(found.map(|(mut snapshot, seen)| {
             self.leave_out_idle(&mut snapshot.held, seen.as_ref(), |lock| lock);
@@ -94,7 +94,7 @@ impl Daemon {
         name: Option<&ResourceName>,
         words: Option<Looks>,
     ) -> Result<Option<Inspection>, Error> {
-        let locks = self.user_agent().lock_manager(bucket);
+        let locks = self.user_agent.lock_manager(bucket);
         let ask = || locks.inspect(name.cloned());
         let found = self.at_one_moment(bucket, name, words, ask).await?;
         Ok(found.map(|(mut inspection, seen)| {
@@ -113,7 +113,7 @@ impl Daemon {
         client_id: ClientId,
         words: Option<Looks>,
     ) -> Result<Option<Position>, Error> {
-        let locks = self.user_agent().lock_manager(bucket);
+        let locks = self.user_agent.lock_manager(bucket);
         let (backend, _) = host::backend(&locks)?;
         let ask = || backend.position(name.clone(), client_id);
         let is_told = words.is_some();

@@ -85,8 +85,8 @@ impl Daemon {
     pub(super) async fn watch_deadlocks(self: Arc<Self>) {
         let mut watcher = watcher();
         loop {
-            self.lookers().somebody_is_nested().await;
-            if self.user_agent().is_leased() {
+            self.lookers.somebody_is_nested().await;
+            if self.user_agent.is_leased() {
                 // On etcd each request waits for an answer. After this pause it has the answer, unless it
                 // waits for other requests.
                 sleep(SHORTEST_PAUSE).await;
@@ -111,10 +111,10 @@ impl Daemon {
                     pause = SHORTEST_PAUSE;
                     continue;
                 }
-                if !self.user_agent().is_leased() || !is_nested {
+                if !self.user_agent.is_leased() || !is_nested {
                     break;
                 }
-                let more = self.lookers().somebody_is_nested();
+                let more = self.lookers.somebody_is_nested();
                 let is_more = timeout(pause.saturating_sub(SHORTEST_PAUSE), more).await;
                 pause =
                     if is_more.is_ok() { SHORTEST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
@@ -126,12 +126,12 @@ impl Daemon {
     /// locks each was made. While this broker takes over from another one, it may not hold such a lock yet.
     /// In that case it tells of that lock the next time.
     fn tell_insides(&self) {
-        if !self.user_agent().is_leased() {
+        if !self.user_agent.is_leased() {
             return;
         }
         let mut untold = Vec::new();
         for client in self.all_clients() {
-            let theirs = lock(&client).requests_mut().untold_insides();
+            let theirs = lock(&client).requests.untold_insides();
             if !theirs.is_empty() {
                 untold.push((client, theirs));
             }
@@ -141,14 +141,14 @@ impl Daemon {
         let wanted = untold.iter().flat_map(|(_, theirs)| theirs).map(|(_, inside)| *inside);
         let wanted: HashSet<LockId, RandomState> = wanted.collect();
         let mut called = HashMap::default();
-        for whose in self.directory().find(wanted.iter().map(|inside| inside.client_id)) {
-            lock(&whose).requests_mut().called(&wanted, &mut called);
+        for whose in self.directory.find(wanted.iter().map(|inside| inside.client_id)) {
+            lock(&whose).requests.called(&wanted, &mut called);
         }
         for (client, theirs) in untold {
             let mut client = lock(&client);
             for (request, inside) in theirs {
                 if let Some(called) = called.get(&inside) {
-                    client.requests_mut().tell_inside(request, inside, *called);
+                    client.requests.tell_inside(request, inside, *called);
                 }
             }
         }
@@ -158,7 +158,7 @@ impl Daemon {
     fn nested(&self) -> Nested {
         let mut nested = Nested::default();
         for client in self.all_clients() {
-            lock(&client).requests_mut().nested(&mut nested);
+            lock(&client).requests.nested(&mut nested);
         }
         nested
     }
@@ -166,8 +166,8 @@ impl Daemon {
     /// The names of these locks.
     fn names_of(&self, locks: &HashSet<LockId, RandomState>) -> Names {
         let mut names = Names::default();
-        for whose in self.directory().find(locks.iter().map(|lock| lock.client_id)) {
-            lock(&whose).requests_mut().names_of(locks, &mut names);
+        for whose in self.directory.find(locks.iter().map(|lock| lock.client_id)) {
+            lock(&whose).requests.names_of(locks, &mut names);
         }
         names
     }
@@ -181,12 +181,12 @@ impl Daemon {
             return Some(Candidates::default());
         }
         let mut elsewhere = None;
-        if self.user_agent().is_leased() {
+        if self.user_agent.is_leased() {
             let around = self.names_of(&nested.around);
             elsewhere = Some(self.look_elsewhere_at(&nested.names, &around, with_silence).await?);
         }
         // There is no `await` from here on. Requests that came in the meantime are seen the next time.
-        let (mut names, ours) = (nested.names, self.agents());
+        let (mut names, ours) = (nested.names, self.directory.agents());
         if let Some(elsewhere) = &elsewhere {
             elsewhere.nested(&ours, &mut names);
         }
@@ -220,8 +220,8 @@ impl Daemon {
             tracing::warn!(target: LOGS, more, "others do as well");
         }
         let whose: HashSet<ClientId> = cycles.requests.keys().map(|id| id.client_id).collect();
-        for client in self.directory().find(whose) {
-            lock(&client).requests_mut().tell_cycles(cycles);
+        for client in self.directory.find(whose) {
+            lock(&client).requests.tell_cycles(cycles);
         }
     }
 }

@@ -76,7 +76,7 @@ impl<C> Directory<C> {
     }
 
     /// All agents.
-    pub(super) fn agents_known(&self) -> HashSet<ClientId> {
+    pub(super) fn agents(&self) -> HashSet<ClientId> {
         lock(&self.0).keys().copied().collect()
     }
 }

@@ -36,7 +36,7 @@ impl Daemon {
             }
             FileTask::Revoke => serve(),
             _ => {
-                let most = self.limits().connections_of_user;
+                let most = self.limits.connections_of_user;
                 // Nobody forgets the client before its file is there.
                 guest.files()?.with_file(client, most, files, || match task {
                     // There is one such file for each client.

@@ -49,7 +49,7 @@ enum Noted {
 /// The notes of one client.
 #[derive(Debug)]
 pub(super) struct HeldNotes {
-    file: File,
+    pub(super) file: File,
     secret: [u8; SECRET],
     /// The records, in the order in which they stand in the file.
     records: IndexMap<Noted, Record, RandomState>,
@@ -82,10 +82,6 @@ impl HeldNotes {
             notes.write(place)?;
         }
         Ok(notes)
-    }
-
-    pub(super) fn file(&self) -> &File {
-        &self.file
     }
 
     /// The agents of which something is noted.

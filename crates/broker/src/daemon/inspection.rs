@@ -25,7 +25,7 @@ impl Daemon {
         let owners = self.delegations();
         let owners = owners.map(|delegations| delegations.agents_of(bucket, name));
         let shown = shown.map(|shown| shown.lock.client_id);
-        self.directory().find(shown.chain(owners.into_iter().flatten()))
+        self.directory.find(shown.chain(owners.into_iter().flatten()))
     }
 
     /// Adds to an inspection what only the daemon knows.

@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{client_record::ClientRecord, state::Daemon};
+use super::{client_record::ClientRecord, shared_client::lock, state::Daemon};
 use crate::client_files::{ClientFiles, Dead};
 
 /// How often the daemon tries to end the leases of a dead client, before it leaves them to the next
@@ -90,9 +90,9 @@ impl Leases {
 
     /// Notes the daemon's own lease. Names are owned only under the lease of some agent.
     fn note_own(&self) {
-        let own = host::reach(self.daemon.user_agent()).lease().filter(|_| !self.noted.is_empty());
+        let own = host::reach(&self.daemon.user_agent).lease().filter(|_| !self.noted.is_empty());
         if let Some(own) = own {
-            self.daemon.own_leases().note(&self.files, own);
+            self.daemon.own_leases.note(&self.files, own);
         }
     }
 
@@ -105,11 +105,11 @@ impl Leases {
 impl Daemon {
     /// Ends the leases of these clients in the background, with at most this many tries for each.
     pub(super) fn end_leases(&self, dead: Vec<Dead>, tries: usize) {
-        let Some(files) = self.files().filter(|_| self.user_agent().is_leased()) else { return };
+        let Some(files) = self.files().filter(|_| self.user_agent.is_leased()) else { return };
         let (certain, others): (Vec<_>, Vec<_>) = dead.into_iter().partition(|one| one.is_certain);
         for (those, notice) in [(certain, Duration::ZERO), (others, NOTICE)] {
             if !those.is_empty() {
-                let (user_agent, files) = (self.user_agent().clone(), files.clone());
+                let (user_agent, files) = (self.user_agent.clone(), files.clone());
                 spawn_local(end_leases(user_agent, files, those, notice, tries));
             }
         }
@@ -121,13 +121,13 @@ impl Daemon {
     /// and a client on which a daemon has hung up notices that.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
         let Some(files) = self.files() else { return };
-        if !self.user_agent().is_leased() {
+        if !self.user_agent.is_leased() {
             // This daemon's reach cannot end these names. They end by themselves.
             let dead = brokers.into_iter().filter(|one| files.left_by_broker(*one).is_some());
             return dead.for_each(|broker| files.forget_broker(broker));
         }
         if !brokers.is_empty() {
-            let grace = host::reach(self.user_agent()).grace() + NOTICE;
+            let grace = host::reach(&self.user_agent).grace() + NOTICE;
             spawn_local(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
         }
     }
@@ -136,12 +136,13 @@ impl Daemon {
     /// if its claims have not come yet, and it lives or others have inherited its locks.
     fn awaits_claims(&self) -> bool {
         let Some(files) = self.files() else { return false };
-        let is_kept = |client| self.clients().orphans.values().any(|orphan| orphan.key == client);
+        let is_kept =
+            |client| lock(&self.clients).orphans.values().any(|orphan| orphan.key == client);
         let may_hold = |client: ClientKey| {
             files.lives(client) || !matches!(files.inherited(client), Ok(None)) && !is_kept(client)
         };
         // A client that is sending its claims counts even if somebody has removed its file.
-        self.recovery().is_hearing() || self.recovery().absent().into_iter().any(may_hold)
+        self.recovery.is_hearing() || self.recovery.absent().into_iter().any(may_hold)
     }
 
     /// Selects the clients that are dead and have left leases, and whose locks nobody has inherited.
@@ -197,7 +198,7 @@ async fn end_names(
     let mut nobody_since = Instant::now();
     loop {
         let Some(here) = daemon.upgrade() else { return };
-        let user_agent = here.user_agent().clone();
+        let user_agent = here.user_agent.clone();
         if here.awaits_claims() {
             nobody_since = Instant::now();
         }

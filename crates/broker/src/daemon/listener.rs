@@ -33,7 +33,7 @@ use super::{
     state::Daemon,
     turns::Turns,
 };
-use crate::{LOGS, client_files::Found};
+use crate::{LOGS, client_files::Found, sync::lock};
 
 /// How many descriptors are kept free for other uses than sessions.
 const RESERVE: usize = 32;
@@ -120,7 +120,7 @@ pub(super) async fn serve_in(
     found: Found,
     options: &Options,
 ) {
-    let daemon = turns.daemon();
+    let daemon = &turns.daemon;
     let mut connections = JoinSet::new();
     let mut turned_away = JoinSet::new();
     let most = most_clients();
@@ -194,7 +194,7 @@ pub(super) async fn serve_in(
             _ = sweep.tick(), if unswept => unswept = daemon.sweep(),
             () = idle(idle_since, options),
                 // Lookers are no clients.
-                if !recovering && connections.len() <= daemon.lookers().count() && daemon.is_empty() =>
+                if !recovering && connections.len() <= daemon.lookers.count() && daemon.is_empty() =>
             {
                 tracing::info!(target: LOGS, "the broker ends: it has had no client for its idle time");
                 return;
@@ -286,7 +286,7 @@ async fn connection(
     }
     let pid = process.as_ref().map(Process::number);
     let end = match introduce(
-        NewConnection::new(stream, process.clone(), Arc::clone(turns.daemon())).of(guest),
+        NewConnection::new(stream, process.clone(), Arc::clone(&turns.daemon)).of(guest),
         process.clone(),
         handshake_timeout,
     )
@@ -308,7 +308,7 @@ async fn connection(
         Err(end) => unless_gone(end),
     };
     if let Some(end) = end {
-        turns.daemon().ends().note(pid, &end);
+        lock(&turns.daemon.ends).note(pid, &end);
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Lookers {
     /// How many lookers there are.
     count: AtomicUsize,
     /// Counters of what has happened, which count even while nobody looks.
-    counts: Counts,
+    pub(super) counts: Counts,
     /// How many lookers there have ever been.
     begun: AtomicU64,
     inbox: Mutex<Inbox>,
@@ -64,7 +64,7 @@ pub(super) struct Lookers {
 /// One looker.
 pub(super) struct Looker {
     lookers: Arc<Lookers>,
-    options: LookOptions,
+    pub(super) options: LookOptions,
     /// Its number in the journal.
     id: u64,
     /// Notified when there is something to tell.
@@ -135,11 +135,6 @@ impl Lookers {
         self.count.load(Relaxed)
     }
 
-    /// What has happened so far, in numbers.
-    pub(super) fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
     /// Tells lookers that this has happened now. If nobody looks, `change` is not called.
     pub(super) fn tell(&self, change: impl FnOnce() -> Change) {
         self.tell_at(clock::now, change);
@@ -186,11 +181,6 @@ impl Lookers {
 }
 
 impl Looker {
-    /// What the looker looks at.
-    pub(super) fn options(&self) -> &LookOptions {
-        &self.options
-    }
-
     /// Begins a picture for this looker. The picture contains what has happened until now. Events
     /// from now on are told as a part of the picture.
     pub(super) fn begin_picture(&self) {

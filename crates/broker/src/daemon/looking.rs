@@ -56,7 +56,7 @@ impl Looking {
         let failed = |error: std::io::Error| End::from(CodecError::from(error));
         self.until_recovered().await?;
         let most = if self.options.once { 2 * MOST } else { MOST };
-        if self.daemon.lookers().count() >= most {
+        if self.daemon.lookers.count() >= most {
             let reason = format!("{most} look at it already; end one of these first");
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
@@ -73,7 +73,7 @@ impl Looking {
             return Err(End::Refused);
         }
         let view = self.guest.as_ref().and_then(|guest| View::of(guest.user()));
-        let looker = Arc::new(self.daemon.lookers().add(self.options.clone()));
+        let looker = Arc::new(self.daemon.lookers.add(self.options.clone()));
         let mut elsewhere = Arc::new(self.daemon.look_elsewhere(&self.options).await);
         let stream = Teller::stream(self.stream.get_ref()).map_err(failed)?;
         let (pictures, shown) = mpsc::channel(1);
@@ -82,14 +82,14 @@ impl Looking {
         let (teller, follow) = (Arc::clone(&looker), !self.options.once);
         let tell =
             async move { Teller::new(teller, stream, view)?.tell(shown, says, follow).await };
-        telling.spawn_on(tell, &self.daemon.lookers().runtime());
+        telling.spawn_on(tell, &self.daemon.lookers.runtime());
         let (mut check, mut ask) = (Instant::now() + CHECK_INTERVAL, Instant::now() + ASK);
         // When the next picture has to be made, whether the last picture was sent, and whether the locks of
         // other machines have to be asked for first.
         let (mut next, mut is_told, mut ask_elsewhere) = (Some(Instant::now()), true, false);
         let (mut pause_until, mut torn) = (Instant::now(), 0);
         loop {
-            let is_leased = self.daemon.user_agent().is_leased();
+            let is_leased = self.daemon.user_agent.is_leased();
             tokio::select! {
                 end = gone(&mut self.stream) => return Err(end),
                 Some(ended) = telling.join_next() => {
@@ -114,7 +114,7 @@ impl Looking {
                     }
                     let slice = if torn < TRIES { SLICE } else { usize::MAX };
                     let (picture, took) = self.daemon.picture(&looker, &elsewhere, slice).await;
-                    pause_until = Instant::now() + rest(took, self.daemon.lookers().count());
+                    pause_until = Instant::now() + rest(took, self.daemon.lookers.count());
                     (next, is_told) = (None, false);
                     // There is room, because the picture before was sent. If the teller has ended,
                     // the branch above notices that.
@@ -126,7 +126,7 @@ impl Looking {
                 }
                 () = sleep_until(ask), if is_leased => {
                     let now = self.daemon.look_elsewhere(&self.options).await;
-                    if !now.is_same(&elsewhere, &self.daemon.agents()) {
+                    if !now.is_same(&elsewhere, &self.daemon.directory.agents()) {
                         elsewhere = Arc::new(now);
                         next = Some(pause_until);
                     }
@@ -139,13 +139,13 @@ impl Looking {
     /// Waits until the recovery is over. Before that, a picture would show that nobody holds
     /// anything.
     async fn until_recovered(&mut self) -> Result<(), End> {
-        if self.daemon.recovery().is_over() {
+        if self.daemon.recovery.is_over() {
             return Ok(());
         }
         self.say(&FromDaemon::Recovering).await?;
         let daemon = Arc::clone(&self.daemon);
         tokio::select! {
-            () = daemon.recovery().over() => Ok(()),
+            () = daemon.recovery.over() => Ok(()),
             end = gone(&mut self.stream) => Err(end),
         }
     }

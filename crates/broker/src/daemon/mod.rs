@@ -241,7 +241,7 @@ async fn serve_until_end(
         () = serve_in(turns, listening, found, options) => true,
         // If the place is lost, all sessions end, and their clients connect to the broker that has the
         // place.
-        () = place_guard.keep(listening, turns.daemon()) => false,
+        () = place_guard.keep(listening, &turns.daemon) => false,
         () = keep_ahead(tokens) => true,
         () = told_to_end(options.end.as_deref()) => {
             tracing::info!(target: LOGS, "it was told to end, by a signal");

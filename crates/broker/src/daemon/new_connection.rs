@@ -104,7 +104,7 @@ impl NewConnection {
                     connected.count(claimed, bytes);
                     heard += 1;
                     if heard % CLAIMS_IN_A_TURN == 0 {
-                        self.daemon.next_turn().passes().await;
+                        self.daemon.next_turn.passes().await;
                     }
                 }
                 if connected.user().is_some_and(|user| !self.daemon.counts(user, &message)) {
@@ -155,20 +155,20 @@ impl NewConnection {
                 }
                 ToDaemon::File { client, task } => {
                     self.give_file(client, &task).await?;
-                    self.daemon.next_turn().passes().await;
+                    self.daemon.next_turn.passes().await;
                     continue;
                 }
                 ToDaemon::Steal { query, bucket, name, from, info } => {
-                    self.daemon.next_turn().passes().await;
+                    self.daemon.next_turn.passes().await;
                     let user = user.clone();
                     let steal = Steal { bucket, name, from, info, user };
                     let outcome = self.daemon.steal(steal, self.process.clone()).await;
                     // The victims are told first.
-                    self.daemon.next_turn().passes().await;
+                    self.daemon.next_turn.passes().await;
                     FromDaemon::Stolen { query, outcome }
                 }
                 ToDaemon::Look { bucket, name, follow } => {
-                    self.daemon.next_turn().passes().await;
+                    self.daemon.next_turn.passes().await;
                     // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
                         self.say(&FromDaemon::Refused { reason }).await?;
@@ -194,7 +194,7 @@ impl NewConnection {
             self.say(&answer).await?;
             // Questions may come one after the other without a pause. So other tasks get their turn here,
             // and the timeout is checked.
-            self.daemon.next_turn().passes().await;
+            self.daemon.next_turn.passes().await;
         }
         Err(ProtocolError("it asked too many questions and did not introduce itself").into())
     }

@@ -145,7 +145,7 @@ impl Daemon {
         }
         let file = inherited.as_ref().and_then(Inherited::identity);
         let inheritors = lock(&client).inheritors(file);
-        let mut clients = self.clients();
+        let mut clients = lock(&self.clients);
         let number = clients.number();
         let heard = listen(Arc::downgrade(self), number, Arc::downgrade(&client));
         let listening = spawn_local(heard).abort_handle();
@@ -196,8 +196,8 @@ impl Daemon {
                     }
                     drop(ends);
                 };
-                here.leaving().when_ended(Vec::new(), end);
-                here.next_turn().wake();
+                here.leaving.when_ended(Vec::new(), end);
+                here.next_turn.wake();
                 drop(here);
                 let Err(mpsc::RecvError) = has_ended.recv();
             });
@@ -215,7 +215,7 @@ impl Daemon {
             lock(client).held(bucket, name, &mut held);
             !held.is_empty()
         };
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let orphans = clients.orphans.iter();
         let left = orphans.filter(|(_, one)| holds(&one.client) && one.has_ended(files));
         let left: Vec<_> = left.map(|(number, _)| *number).collect();
@@ -233,7 +233,7 @@ impl Daemon {
         }
         // There may be no such orphan any more, because its client has come back. The mutex of the clients
         // is not locked while the orphan ends, because that wakes others.
-        let ended = self.clients().orphans.remove(&number);
+        let ended = lock(&self.clients).orphans.remove(&number);
         if let Some(orphan) = ended {
             // A picture that is being made may have the client as well.
             lock(&orphan.client).end();
@@ -245,7 +245,7 @@ impl Daemon {
     /// Called when an orphan has lost a lock: removes the lock from the file of inherited locks, so that the
     /// next daemon does not believe that it is held.
     fn note_loss(&self, number: u64, lost: RequestId) {
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let (Some(files), Some(orphan)) = (self.files(), clients.orphans.get(&number)) else {
             return;
         };
@@ -267,11 +267,11 @@ impl Daemon {
 
     /// Tries again what has failed before. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
-        self.leaving().let_go();
+        self.leaving.let_go();
         if let (Some(guests), Some(files)) = (self.guests(), self.files()) {
             guests.tidy(files);
         }
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let as_they_are = |(number, orphan): (&u64, &Orphan)| {
             (*number, orphan.key, Arc::clone(&orphan.client), orphan.kept_for, orphan.watch)
         };
@@ -298,7 +298,7 @@ impl Daemon {
                     let file = inherited.identity();
                     let inheritors = lock(&client).inheritors(file);
                     let watch = self.watch(number, inherited, inheritors.clone());
-                    if let Some(orphan) = self.clients().orphans.get_mut(&number) {
+                    if let Some(orphan) = lock(&self.clients).orphans.get_mut(&number) {
                         (orphan.watch, orphan.file) = (watch, file);
                         orphan.inheritors = inheritors;
                     }

@@ -61,10 +61,10 @@ impl Daemon {
                 if room == 0 {
                     parts.push(mem::take(&mut part));
                     took += turn.elapsed();
-                    self.next_turn().passes().await;
+                    self.next_turn.passes().await;
                     (turn, room) = (Instant::now(), slice);
                 }
-                let looks = (looker.options(), began);
+                let looks = (&looker.options, began);
                 place = lock(&client).look(place, &mut room, looks, &mut part);
                 if place.is_none() {
                     break;
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn no_turn_of_the_daemon_looks_at_more_than_so_much() {
         let daemon = Daemon::of_memory(None);
-        let looker = daemon.lookers().add(LookOptions::default());
+        let looker = daemon.lookers.add(LookOptions::default());
         let clients: Vec<_> = (0..4).map(|_| enter(&daemon)).collect();
         for (at, client) in (0..).zip(&clients) {
             (0..700).for_each(|id| request(client, id, 700 * at + id, Mode::Exclusive));
@@ -183,7 +183,7 @@ mod tests {
         };
         for round in 0..300 {
             let daemon = Daemon::of_memory(None);
-            let looker = daemon.lookers().add(LookOptions::default());
+            let looker = daemon.lookers.add(LookOptions::default());
             let (mut clients, mut ids) = (Vec::new(), 0);
             let mut change = || {
                 for _ in 0..random(4) {
@@ -212,7 +212,7 @@ mod tests {
                     for (connected, _) in clients.iter().filter(|_| random(3) > 0) {
                         let mut client = lock(&connected.client);
                         let context = Context::from_waker(Waker::noop());
-                        while client.requests_mut().poll_outcome(&context).is_ready() {}
+                        while client.requests.poll_outcome(&context).is_ready() {}
                     }
                 }
             };

@@ -72,7 +72,7 @@ impl Returning {
             if let Some(token) = token {
                 held.push((request, since, token, reclaimed));
             } else {
-                shared_client::lock(client).requests_mut().go_on(request, &of, since, reclaimed);
+                shared_client::lock(client).requests.go_on(request, &of, since, reclaimed);
                 found.push(request);
             }
         }
@@ -80,7 +80,7 @@ impl Returning {
             // The request is answered when the lease has been renewed, or has ended.
             let guard = reclaimed.await.ok().flatten();
             if let Some(guard) = guard.filter(|guard| guard.fencing_token() == token) {
-                shared_client::lock(client).requests_mut().hold(request, &of, since, guard);
+                shared_client::lock(client).requests.hold(request, &of, since, guard);
                 found.push(request);
             }
         }

@@ -129,7 +129,7 @@ impl Requests {
         kind: RequestKind,
     ) -> Option<Outcome> {
         let name_bytes = length(&name);
-        self.lookers.counts().request();
+        self.lookers.counts.request();
         let request_waker = RequestWaker::new(id, &self.woken);
         let waker = Waker::from(Arc::clone(&request_waker));
         let mut context = Context::from_waker(&waker);
@@ -160,7 +160,7 @@ impl Requests {
             }
         };
         if let Some(outcome) = &outcome {
-            self.lookers.counts().outcome(outcome, 0);
+            self.lookers.counts.outcome(outcome, 0);
         }
         if goes_on(outcome.as_ref()) {
             self.name_bytes += name_bytes as usize;
@@ -208,7 +208,7 @@ impl Requests {
         if self.contains(id) {
             return;
         }
-        let counts = self.lookers.counts();
+        let counts = &self.lookers.counts;
         counts.request();
         if matches!(stage, Stage::Held(..)) {
             counts.grant(0);
@@ -244,7 +244,7 @@ impl Requests {
     /// Notes the outcome of a claim, for [`poll_outcome`](Self::poll_outcome).
     pub(super) fn settle(&mut self, id: RequestId, outcome: Outcome) {
         if let Outcome::Lost(how, _) = outcome {
-            self.lookers.counts().outcome(&outcome, 0);
+            self.lookers.counts.outcome(&outcome, 0);
             tracing::info!(target: LOGS, pid = self.pid, ?how, "a lock that is claimed is lost");
         }
         if !goes_on(Some(&outcome)) {
@@ -274,7 +274,7 @@ impl Requests {
     /// Counts the end of a request or lock by its client. If the term of a lock is over, the client may
     /// notice that first, by its own clock. In that case the end is a loss, and no release.
     fn count_end(&self, entry: &Entry) {
-        let counts = self.lookers.counts();
+        let counts = &self.lookers.counts;
         // FAST: only a leased lock can be lost by the clock.
         let lost = if self.is_leased { entry.unheard_loss() } else { None };
         if let Some(lost) = lost {
@@ -327,7 +327,7 @@ impl Requests {
             let asked = entry.since;
             let outcome = entry.poll();
             if let Some(outcome) = &outcome {
-                self.lookers.counts().outcome(outcome, entry.since.saturating_sub(asked));
+                self.lookers.counts.outcome(outcome, entry.since.saturating_sub(asked));
             }
             if let Some(Outcome::Lost(how, _)) = &outcome {
                 entry.tell_loss(*how, self.pid, self.log_names);

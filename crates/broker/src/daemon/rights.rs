@@ -20,7 +20,7 @@ impl Daemon {
         if !user.may_steal() {
             return Some("this user steals too often at once; try again".to_owned());
         }
-        let locks = self.user_agent().lock_manager(bucket);
+        let locks = self.user_agent.lock_manager(bucket);
         // The answer is there at once, because this process keeps the locks.
         let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
             return Some(
@@ -28,7 +28,7 @@ impl Daemon {
             );
         };
         let holders = inspection.held.iter().map(|held| held.lock.client_id);
-        let holders = self.directory().find(holders);
+        let holders = self.directory.find(holders);
         let others = holders.iter().find_map(|holder| {
             let holder = lock(holder);
             let other = holder.user().filter(|other| !user.may(other))?;
@@ -46,10 +46,10 @@ impl Daemon {
 
     /// Whether this lock is of a client of this user, which may still have to come back from an earlier daemon.
     fn is_of(&self, user: &User, id: LockId) -> bool {
-        if self.directory().key_of(id.client_id).is_some_and(|client| user.has(client)) {
+        if self.directory.key_of(id.client_id).is_some_and(|client| user.has(client)) {
             return true;
         }
-        let whose = self.directory().find([id.client_id]);
+        let whose = self.directory.find([id.client_id]);
         whose.iter().any(|client| lock(client).user().is_some_and(|other| user.may(other)))
     }
 }

@@ -13,7 +13,7 @@ impl Daemon {
         let all_clients = self.all_clients();
         let counts = all_clients.iter().map(|client| lock(client).count());
         let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let sleepers =
             clients.orphans.values().filter(|orphan| orphan.kept_for == KeptFor::Sleeper).count();
         Status {
@@ -31,7 +31,7 @@ impl Daemon {
 
     /// Counts a client for which there was no room.
     pub(super) fn turned_away(&self) {
-        self.lookers().counts().turned_away();
+        self.lookers.counts.turned_away();
     }
 
     /// The report so far.
@@ -39,7 +39,7 @@ impl Daemon {
         let tally = self.delegations().map(|delegations| delegations.tally()).unwrap_or_default();
         let Status { age, clients, orphans, held, pending, .. } = self.status();
         let (bad, ends) = {
-            let ends = self.ends();
+            let ends = lock(&self.ends);
             (ends.bad(), ends.last())
         };
         let numbers = Numbers {
@@ -49,12 +49,12 @@ impl Daemon {
             held,
             pending,
             owned: tally.owned,
-            lookers: self.lookers().count() as u64,
+            lookers: self.lookers.count() as u64,
             sessions_ended_badly: bad,
             taken: tally.taken,
             recalls: tally.recalled,
             log_lines_missing: self.log.as_ref().map_or(0, |log| log.dropped()),
-            ..self.lookers().counts().numbers()
+            ..self.lookers.counts.numbers()
         };
         let log = self.log.as_ref().map(|log| LogState {
             file: log.file().map(|file| file.display().to_string()),
@@ -89,7 +89,7 @@ impl Daemon {
     /// Numbers of owned names, for people; `None` where no names are owned.
     fn owned_names(&self) -> Option<(String, String)> {
         let Tally { owned, taken, recalled } = self.delegations()?.tally();
-        if !self.delegates() {
+        if !self.delegates {
             return Some(("owned names".to_owned(), "none, as the settings say".to_owned()));
         }
         let how = format!("{owned} (taken again {taken} times, recalled {recalled} times)");
@@ -103,7 +103,7 @@ impl Daemon {
         // The term that ends first.
         let suspended = terms.filter_map(|term| term.suspended());
         let Some((silent, left)) = suspended.min_by_key(|(_, left)| *left) else {
-            return host::reach(self.user_agent()).outage();
+            return host::reach(&self.user_agent).outage();
         };
         let (silent, left) = (silent.as_secs(), left.as_secs());
         let reach = self.reach().unwrap_or("what keeps the locks");

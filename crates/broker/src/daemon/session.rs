@@ -71,7 +71,7 @@ pub(super) type Stream = Framed<AsyncStream, DaemonCodec>;
 
 impl Session {
     pub(super) fn new(connected: ConnectedClient, daemon: Arc<Daemon>) -> Self {
-        let terms = daemon.user_agent().is_leased().then(|| ToldTerms::new(connected.leases()));
+        let terms = daemon.user_agent.is_leased().then(|| ToldTerms::new(connected.leases()));
         Self {
             connected,
             daemon,
@@ -130,7 +130,7 @@ impl Session {
             let mut client = lock(&self.connected.client);
             let outcome = client.poll_outcome(context);
             let Poll::Ready((request, outcome)) = outcome else {
-                break client.requests_mut().is_in_cycle();
+                break client.requests.is_in_cycle();
             };
             drop(client);
             self.say_outcome(request, outcome)?;
@@ -138,7 +138,7 @@ impl Session {
         // The texts about cycles are long, and nobody waits for them. So they are sent only as far
         // as there is room.
         while is_in_cycle && self.has_room() {
-            let next = lock(&self.connected.client).requests_mut().next_in_cycle();
+            let next = lock(&self.connected.client).requests.next_in_cycle();
             let Some((request, InCycle { told, gives_way })) = next else { break };
             let told = told.as_ref().to_owned();
             self.say(&FromDaemon::Deadlock { request, told, gives_way })?;

@@ -46,9 +46,9 @@ impl ClientMap {
 impl Daemon {
     /// The clients that have not come back and are not given up, with their claims.
     pub(super) fn sleepers(&self) -> Vec<(Sleeper, Claims)> {
-        let keys = self.recovery().awaited();
+        let keys = self.recovery.awaited();
         let sleepers = keys.into_iter().filter_map(|key| {
-            let (map, client) = (self.maps().of_client(key)?, self.new_client());
+            let (map, client) = (self.maps.of_client(key)?, self.new_client());
             let (claims, slots) = map.claims(&mut lock(&client));
             Some((Sleeper { key, client, map, slots }, claims))
         });

@@ -5,12 +5,12 @@ use std::{
     ffi::OsString,
     fmt, mem,
     sync::{
-        Arc, Mutex, MutexGuard, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
 };
 
-use navlock_core::{ClientId, UserAgent};
+use navlock_core::UserAgent;
 use navlock_wire::ClientKey;
 use tokio::{sync::Notify, task::spawn_local, time::Instant};
 
@@ -36,27 +36,28 @@ use crate::client_files::{self, ClientFiles, Found, OwnNotes};
 
 /// The state of a daemon.
 pub(super) struct Daemon {
-    user_agent: UserAgent,
-    limits: Limits,
+    pub(super) user_agent: UserAgent,
+    pub(super) limits: Limits,
     /// How far locks are seen, if they are seen beyond this machine.
     reach: Option<String>,
     pub(super) started: Instant,
     ends_when_idle: bool,
     /// The files of the clients. `None` for a daemon from which no other daemon takes over.
     files: Option<ClientFiles>,
-    recovery: Recovery,
+    pub(super) recovery: Recovery,
     /// The maps of the clients that were found when it started.
-    maps: Maps,
+    pub(super) maps: Maps,
     /// The locks that stand in maps; `None` where maps are not used.
     delegations: Option<Arc<Delegations>>,
     /// Whether clients can own names.
-    delegates: bool,
+    pub(super) delegates: bool,
     /// The users who share the daemon, if several do.
     guests: Option<Guests>,
-    clients: Mutex<Clients>,
+    pub(super) clients: Mutex<Clients>,
     /// The lookers.
-    lookers: Arc<Lookers>,
-    directory: Arc<Directory<ClientRecord>>,
+    pub(super) lookers: Arc<Lookers>,
+    /// Finds the client of an agent.
+    pub(super) directory: Arc<Directory<ClientRecord>>,
     /// Notified when a client has gone.
     pub(super) gone: Notify,
     /// Notified when somebody has asked the daemon to end.
@@ -64,14 +65,15 @@ pub(super) struct Daemon {
     /// The settings under which the daemon runs, for people, as far as they do not change.
     pub(super) details: Vec<(String, String)>,
     /// Why sessions ended.
-    ends: Mutex<Ends>,
+    pub(super) ends: Mutex<Ends>,
     /// Where the program logs, if the program tells this.
     pub(super) log: Option<Arc<dyn Log>>,
     log_names: bool,
     /// The leases that the daemon has itself, where locks are kept elsewhere.
-    own_leases: OwnLeases,
-    leaving: Leaving,
-    next_turn: NextTurn,
+    pub(super) own_leases: OwnLeases,
+    /// The clients that have gone and whose processes have not ended.
+    pub(super) leaving: Leaving,
+    pub(super) next_turn: NextTurn,
     /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -130,25 +132,9 @@ impl Daemon {
         }
     }
 
-    pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
-        lock(&self.clients)
-    }
-
-    pub(super) fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    pub(super) fn user_agent(&self) -> &UserAgent {
-        &self.user_agent
-    }
-
     /// How far locks are seen, as a text for people, if they are seen beyond this machine.
     pub(super) fn reach(&self) -> Option<&str> {
         self.reach.as_deref()
-    }
-
-    pub(super) fn maps(&self) -> &Maps {
-        &self.maps
     }
 
     /// The users who share the daemon, if several do.
@@ -156,49 +142,13 @@ impl Daemon {
         self.guests.as_ref()
     }
 
-    pub(super) fn recovery(&self) -> &Recovery {
-        &self.recovery
-    }
-
-    /// All agents of all clients.
-    pub(super) fn agents(&self) -> HashSet<ClientId> {
-        self.directory.agents_known()
-    }
-
-    /// The directory that finds the client of an agent.
-    pub(super) fn directory(&self) -> &Directory<ClientRecord> {
-        &self.directory
-    }
-
-    pub(super) fn lookers(&self) -> &Arc<Lookers> {
-        &self.lookers
-    }
-
     /// The locks that stand in maps.
     pub(super) fn delegations(&self) -> Option<&Arc<Delegations>> {
         self.delegations.as_ref()
     }
 
-    pub(super) fn own_leases(&self) -> &OwnLeases {
-        &self.own_leases
-    }
-
     pub(super) fn files(&self) -> Option<&ClientFiles> {
         self.files.as_ref()
-    }
-
-    /// The clients that have gone and whose processes have not ended.
-    pub(super) fn leaving(&self) -> &Leaving {
-        &self.leaving
-    }
-
-    pub(super) fn next_turn(&self) -> &NextTurn {
-        &self.next_turn
-    }
-
-    /// Whether clients can own names.
-    pub(super) fn delegates(&self) -> bool {
-        self.delegates
     }
 
     /// Whether the daemon has ended, and its clients go on with the next one.
@@ -210,11 +160,6 @@ impl Daemon {
     #[cfg(test)]
     pub(super) fn is_killed(&self) {
         self.is_left.store(true, SeqCst);
-    }
-
-    /// Why sessions ended so far.
-    pub(super) fn ends(&self) -> MutexGuard<'_, Ends> {
-        lock(&self.ends)
     }
 
     pub(super) fn new_client(&self) -> SharedClient {
@@ -238,7 +183,7 @@ impl Daemon {
         if self.is_left() {
             return;
         }
-        let known = self.clients().connected.remove(&number);
+        let known = lock(&self.clients).connected.remove(&number);
         drop(known);
         lock(client).end();
         self.gone.notify_one();
@@ -259,7 +204,7 @@ impl Daemon {
         // If this fails, it is tried again.
         let Ok(Found { mut dead, .. }) = files.find() else { return true };
         // A client that is connected or kept is not dead, even if its file is gone.
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let connected = clients.connected.values().filter_map(|(key, _)| *key);
         let here: HashSet<_> =
             connected.chain(clients.orphans.values().map(|orphan| orphan.key)).collect();
@@ -272,7 +217,7 @@ impl Daemon {
 
     /// Whether there are no clients.
     pub(super) fn is_empty(&self) -> bool {
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         clients.connected.is_empty() && clients.orphans.is_empty()
     }
 
@@ -284,7 +229,7 @@ impl Daemon {
 
     /// Asks all clients to check their own files, which somebody may have removed.
     pub(super) fn ask_to_register(&self) {
-        for (_, client) in self.clients().connected.values().cloned().collect::<Vec<_>>() {
+        for (_, client) in lock(&self.clients).connected.values().cloned().collect::<Vec<_>>() {
             lock(&client).ask_to_register();
         }
     }
@@ -296,7 +241,7 @@ impl Daemon {
         let removed: Option<HashSet<ClientKey>> = removed
             .map(|names| names.iter().filter_map(|name| client_files::client(name)).collect());
         let is_meant = |key: &ClientKey| removed.as_ref().is_none_or(|keys| keys.contains(key));
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let connected = clients.connected.values();
         let connected = connected.filter_map(|(key, client)| Some(((*key)?, client)));
         let meant = connected.filter(|(key, _)| is_meant(key));
@@ -309,12 +254,12 @@ impl Daemon {
 
     /// How many clients are kept without a connection.
     pub(super) fn orphans(&self) -> usize {
-        self.clients().orphans.len()
+        lock(&self.clients).orphans.len()
     }
 
     /// The connected clients and the orphans.
     pub(super) fn all_clients(&self) -> Vec<SharedClient> {
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let orphans = clients.orphans.values().map(|orphan| &orphan.client);
         let connected = clients.connected.values().map(|(_, client)| client);
         connected.chain(orphans).cloned().collect()
@@ -328,10 +273,10 @@ impl Daemon {
         self.is_left.store(true, SeqCst);
         let notes = self.own_leases.end(!self.is_empty());
         let clients: Vec<_> =
-            self.clients().connected.values().map(|(_, client)| Arc::clone(client)).collect();
+            lock(&self.clients).connected.values().map(|(_, client)| Arc::clone(client)).collect();
         for client in clients {
             let pid = lock(&client).pid();
-            self.ends().note(pid, &End::Left);
+            lock(&self.ends).note(pid, &End::Left);
         }
         self.all_clients().into_iter().for_each(mem::forget);
         notes

@@ -55,10 +55,10 @@ impl Daemon {
         if steal.bucket.len() > MAX_BUCKET {
             return Err(refused("no bucket has so long a name"));
         }
-        if !self.recovery().is_over() {
+        if !self.recovery.is_over() {
             return Err(refused("the broker is taking over from the one before; look again"));
         }
-        if self.user_agent().is_leased() {
+        if self.user_agent.is_leased() {
             self.evict(steal).await
         } else {
             self.take(steal, process)
@@ -70,7 +70,7 @@ impl Daemon {
     async fn evict(&self, steal: Steal) -> Result<u64, NotStolen> {
         let Steal { bucket, name, from, .. } = steal;
         let seen = from.into_iter().map(|(id, token)| (id.client_id, token));
-        let evicted = host::reach(self.user_agent()).evict(&bucket, &name, seen.collect());
+        let evicted = host::reach(&self.user_agent).evict(&bucket, &name, seen.collect());
         let evicted = timeout(ANSWER_TIMEOUT, evicted).await;
         let none = || {
             let why = format!("no answer within {ANSWER_TIMEOUT:?}");
@@ -132,7 +132,7 @@ impl Daemon {
         if let Some(delegations) = self.delegations() {
             release(delegations.look(bucket, Some(name)).1);
         }
-        let locks = self.user_agent().lock_manager(bucket);
+        let locks = self.user_agent.lock_manager(bucket);
         // The answer is there at once, because this process keeps the locks.
         let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
             return Err(NotStolen::Refused(
@@ -141,8 +141,7 @@ impl Daemon {
         };
         let held = inspection.held.len();
         let mut known = Vec::new();
-        for client in self.directory().find(inspection.held.iter().map(|held| held.lock.client_id))
-        {
+        for client in self.directory.find(inspection.held.iter().map(|held| held.lock.client_id)) {
             lock(&client).held(bucket, name, &mut known);
         }
         // A holder may be no client of this daemon.

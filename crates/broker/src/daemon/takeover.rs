@@ -44,17 +44,17 @@ impl Daemon {
         self.end_leases(found.dead, TRIES);
         // Leases run out while clients are waited for, and a dead client does not come back. So its
         // inherited locks are reclaimed first.
-        let is_leased = self.user_agent().is_leased();
+        let is_leased = self.user_agent.is_leased();
         let is_urgent = |key: &ClientKey| is_leased && !found.living.contains(key);
         let urgent = found.inherited_from.iter().copied().filter(is_urgent).collect();
         let (mut claimants, mut orphans) = tokio::join!(
             // Where locks are leased, no client has to be given up: the leases tell who has a lock.
-            self.recovery().wait_for_claims(self.files(), self.maps(), !is_leased, recovery_time),
+            self.recovery.wait_for_claims(self.files(), &self.maps, !is_leased, recovery_time),
             self.inherit(urgent, &found.inherited_files, deadline + recovery_time),
         );
         // A client that has come back claims its locks itself, so only the inherited locks of
         // absent clients are looked for.
-        let absent = self.recovery().absent();
+        let absent = self.recovery.absent();
         let left =
             self.inherit(absent.clone(), &found.inherited_files, deadline + recovery_time).await;
         orphans.extend(left);
@@ -78,13 +78,13 @@ impl Daemon {
             tracing::info!(target: LOGS, came_back, orphaned, asleep, "all claims are settled");
         }
         self.keep_sleepers(sleepers);
-        self.maps().forget();
+        self.maps.forget();
         for InheritedClaims { key, client, inherited, .. } in orphans {
             self.keep_orphan(key, client, Some(inherited));
         }
-        self.recovery().end();
+        self.recovery.end();
         self.end_names(found.brokers);
-        self.lookers().tell(|| Change::Recovered);
+        self.lookers.tell(|| Change::Recovered);
     }
 
     /// Reads the claims of the processes that have inherited locks of these clients, and reclaims the
@@ -132,7 +132,7 @@ impl Daemon {
         absent: &[ClientKey],
         orphans: &[InheritedClaims],
     ) {
-        let clients = self.clients();
+        let clients = lock(&self.clients);
         let here = |key: &ClientKey| {
             clients.connected.values().any(|(connected, _)| *connected == Some(*key))
                 || orphans.iter().any(|orphan| orphan.key == *key)
@@ -157,9 +157,9 @@ impl Daemon {
     /// Reclaims the locks and requests that the client had through the earlier daemon, if the reach
     /// keeps them. The requests that remain among the claims have to be made anew.
     async fn reclaim(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
-        if self.user_agent().is_leased() {
+        if self.user_agent.is_leased() {
             // Locks that the client had through this daemon have ended with its session.
-            if self.recovery().is_first_return(key) {
+            if self.recovery.is_first_return(key) {
                 reclaim::reclaim(client, claims).await;
             }
             claims::believe(client, claims, |_| false);
@@ -187,7 +187,7 @@ impl Daemon {
         let claimed = match connected.key {
             Some(key) => {
                 self.believe(key, &connected.client, &mut claims);
-                self.recovery().claim(key, connected.number, &connected.client, claims)
+                self.recovery.claim(key, connected.number, &connected.client, claims)
             }
             None => Err(claims),
         };
@@ -196,16 +196,16 @@ impl Daemon {
             // The client had no locks before, or comes too late.
             Err(claims) => claims::refuse(self.delegations(), &connected.client, claims),
         }
-        self.recovery().over().await;
+        self.recovery.over().await;
     }
 
     /// Removes from a client's claims the locks that the client is not believed to hold. Leased
     /// locks were reclaimed already.
     fn believe(&self, key: ClientKey, client: &SharedClient, claims: &mut Claims) {
-        if self.user_agent().is_leased() {
+        if self.user_agent.is_leased() {
             return;
         }
-        match self.recovery().believed(key) {
+        match self.recovery.believed(key) {
             Believed::All => {}
             Believed::Inherited => {
                 let inherited = self.files().and_then(|files| files.inherited(key).ok().flatten());

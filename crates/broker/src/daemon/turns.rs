@@ -78,7 +78,7 @@ const ANSWER_AFTER: usize = 64;
 
 /// The sessions of a broker, and their turns.
 pub(super) struct Turns {
-    daemon: Arc<Daemon>,
+    pub(super) daemon: Arc<Daemon>,
     /// `None` once all sessions have ended.
     state: Mutex<Option<State>>,
     /// Ends the wait for the next turn.
@@ -132,14 +132,9 @@ impl Turns {
     pub(super) fn new(daemon: Arc<Daemon>) -> io::Result<Self> {
         let readiness = Readiness::new()?;
         let waker = readiness.waker();
-        daemon.next_turn().begin(waker.clone());
+        daemon.next_turn.begin(waker.clone());
         let state = State::new(Arc::clone(&daemon), Wanted::new(waker.clone()), readiness);
         Ok(Self { daemon, state: Mutex::new(Some(state)), waker })
-    }
-
-    /// The state that all sessions share.
-    pub(super) fn daemon(&self) -> &Arc<Daemon> {
-        &self.daemon
     }
 
     /// Takes turns on this thread until this future is done, which goes on between them, as these tasks do. To be
@@ -164,7 +159,7 @@ impl Turns {
         let mut state = lock(&self.state);
         let Some(state) = &mut *state else { return };
         state.wait(is_due);
-        let awaiting = self.daemon.next_turn().take();
+        let awaiting = self.daemon.next_turn.take();
         if awaiting.is_empty() && !state.is_left() {
             return;
         }
@@ -179,7 +174,7 @@ impl Turns {
     pub(super) fn end(&self) {
         let state = lock(&self.state).take();
         drop(state);
-        self.daemon.leaving().end();
+        self.daemon.leaving.end();
     }
 
     /// How many sessions there are.
@@ -267,7 +262,7 @@ impl<S: Sockets> State<S> {
             || !self.unread.is_empty()
             || !self.asking.is_empty()
             || !self.wanted.is_empty()
-            || self.daemon.leaving().is_left()
+            || self.daemon.leaving.is_left()
     }
 
     /// One turn.
@@ -275,7 +270,7 @@ impl<S: Sockets> State<S> {
         self.read();
         self.act();
         self.answer();
-        for process in self.daemon.leaving().unwatched() {
+        for process in self.daemon.leaving.unwatched() {
             self.readiness.await_end(&process, left_key(&process));
         }
     }
@@ -288,7 +283,7 @@ impl<S: Sockets> State<S> {
 
     /// Acts on all but questions.
     fn act_on_messages(&mut self) {
-        self.daemon.leaving().let_go();
+        self.daemon.leaving.let_go();
         for (key, end) in mem::take(&mut self.ended) {
             let frames = mem::take(&mut self.frames).into_iter();
             let (theirs, others): (Vec<_>, _) = frames.partition(|frame| frame.key == key);

@@ -31,11 +31,11 @@ fn a_nested_lock_that_is_free_has_nobody_look_for_cycles() {
     let daemon = Daemon::of_memory(None);
     let (connected, client_id) = client(&daemon, &["outer", "inner"]);
     let outer = LockId { client_id, serial: 0 };
-    lock(&connected.client).requests_mut().put_inside(RequestId::from_parts(1, 1), outer);
-    assert!(daemon.lookers().somebody_is_nested().now_or_never().is_none());
+    lock(&connected.client).requests.put_inside(RequestId::from_parts(1, 1), outer);
+    assert!(daemon.lookers.somebody_is_nested().now_or_never().is_none());
     let (waits, _) = client(&daemon, &["inner"]);
-    lock(&waits.client).requests_mut().put_inside(RequestId::from_parts(0, 0), outer);
-    assert!(daemon.lookers().somebody_is_nested().now_or_never().is_some());
+    lock(&waits.client).requests.put_inside(RequestId::from_parts(0, 0), outer);
+    assert!(daemon.lookers.somebody_is_nested().now_or_never().is_some());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn nothing_is_looked_at_but_names_that_somebody_waits_for_inside_a_lock() {
     let look = || daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
     assert_eq!(look().len(), 0);
     lock(&waits.client)
-        .requests_mut()
+        .requests
         .put_inside(RequestId::from_parts(0, 0), LockId { client_id, serial: 3 });
     let seen = look();
     let of = |event: &LookEvent| event.change.name().map(|name| name.name.to_string());
@@ -71,7 +71,7 @@ fn waiters_are_seen_in_the_order_of_their_queue() {
     let all: Vec<_> = (0..10).map(|_| client(&daemon, &["db"])).collect();
     let (last, _) = all.last().unwrap();
     let inside = LockId { client_id: all[0].1, serial: 0 };
-    lock(&last.client).requests_mut().put_inside(RequestId::from_parts(0, 0), inside);
+    lock(&last.client).requests.put_inside(RequestId::from_parts(0, 0), inside);
     let seen = daemon.look_at_nested(false).now_or_never().unwrap().unwrap().events;
     let queued = seen.iter().filter_map(|event| match &event.change {
         Change::Granted { entry, .. } | Change::Requested { entry, .. } => Some(entry.id.client_id),

@@ -47,7 +47,7 @@ struct Lists<'a> {
 impl Lists<'_> {
     /// The lock manager of this bucket.
     fn bucket(&mut self, bucket: &Arc<str>) -> &LockManager {
-        let open = || self.daemon.user_agent().lock_manager(bucket);
+        let open = || self.daemon.user_agent.lock_manager(bucket);
         self.buckets.entry(Arc::clone(bucket)).or_insert_with(open)
     }
 
@@ -108,7 +108,7 @@ impl Daemon {
 
     /// The locks and requests of other machines that are looked at.
     pub(in super::super) async fn look_elsewhere(&self, options: &LookOptions) -> Elsewhere {
-        if !self.user_agent().is_leased() {
+        if !self.user_agent.is_leased() {
             return Elsewhere::default();
         }
         let mut buckets = self.buckets(options);
@@ -178,7 +178,7 @@ impl Daemon {
     ) -> Vec<(String, Inspection)> {
         let mut found = Vec::new();
         for bucket in buckets {
-            let locks = self.user_agent().lock_manager(&bucket);
+            let locks = self.user_agent.lock_manager(&bucket);
             let Ok((backend, _)) = host::backend(&locks) else { continue };
             let seen = backend.look(name.map(|name| backend.name_ref(name)), true).await;
             // A bucket that cannot be listed now is listed again later.
@@ -190,7 +190,7 @@ impl Daemon {
     /// Looks for what owners have done without a message, unless this was done lately, and tells
     /// lookers of it.
     pub(in super::super) fn look_anew_now_and_then(&self) {
-        if self.lookers().is_time_to_look(Instant::now()) {
+        if self.lookers.is_time_to_look(Instant::now()) {
             self.look_anew();
         }
     }
@@ -199,7 +199,7 @@ impl Daemon {
     pub(in super::super) fn look_anew(&self) {
         let seen = self.delegations().map(|delegations| delegations.look_anew());
         for LookEvent { at, change } in seen.unwrap_or_default() {
-            self.lookers().tell_at(|| at, || change);
+            self.lookers.tell_at(|| at, || change);
         }
     }
 }

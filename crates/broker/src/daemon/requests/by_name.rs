@@ -77,13 +77,13 @@ mod tests {
             }
             if at % 100 == 50 || at > 4_000 {
                 for of in 0..8 {
-                    let mut ids = client.requests_mut().ids(Some(&name(of)));
+                    let mut ids = client.requests.ids(Some(&name(of)));
                     ids.sort_unstable_by_key(|id| id.serial());
                     let expected = (at.saturating_sub(19)..=at).filter(|at| at % 7 == of).map(id);
                     assert_eq!(ids, expected.collect::<Vec<_>>());
                 }
             }
-            let names = client.requests_mut().by_name.names.as_ref();
+            let names = client.requests.by_name.names.as_ref();
             let known = names.map_or(0, |names| names.values().map(Vec::len).sum());
             assert!(known <= 200, "{known} at {at}");
         }

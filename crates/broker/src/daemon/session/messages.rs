@@ -19,9 +19,9 @@ pub(super) fn handle_client_message(
             client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
         }
         ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
-        ToDaemon::Inside { request, lock } => client.requests_mut().put_inside(request, lock),
+        ToDaemon::Inside { request, lock } => client.requests.put_inside(request, lock),
         ToDaemon::Patience { request, patience } => {
-            client.requests_mut().note_patience(request, patience);
+            client.requests.note_patience(request, patience);
         }
         ToDaemon::Why { request, why } => client.note_why(request, &why),
         ToDaemon::Terminate { agent } => client.terminate(agent)?,

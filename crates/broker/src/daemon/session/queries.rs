@@ -86,7 +86,7 @@ impl Session {
             return Ok(true);
         };
         let may_be_answered = self.user().is_none_or(|user| user.may_be_answered());
-        if self.queries.len() >= self.daemon.limits().queries || !may_be_answered {
+        if self.queries.len() >= self.daemon.limits.queries || !may_be_answered {
             let failure = Failure::Refused("too many queries at once; await some first".to_owned());
             return self.say(&FromDaemon::QueryFailed { query, failure }).map(|()| true);
         }

@@ -16,7 +16,7 @@ use super::{
     sockets::{Socket, Sockets},
     times::{Frame, Times},
 };
-use crate::clock;
+use crate::{clock, sync::lock};
 
 /// How much is read from a connection in one turn. No more than that can have been sent before the turn: a socket
 /// keeps less.
@@ -248,7 +248,7 @@ impl<S: Socket> Connection<S> {
         let ending = process.filter(|process| connected.holds() && process.is_ending());
         match ending {
             // The next holder may need a file or port that the process has not closed yet.
-            Some(process) => daemon.leaving().when_ended(vec![process], move || drop(connected)),
+            Some(process) => daemon.leaving.when_ended(vec![process], move || drop(connected)),
             None => drop(connected),
         }
         // FAST: this comes after the waiters for the client's locks were noted.
@@ -258,6 +258,6 @@ impl<S: Socket> Connection<S> {
             End::Gone | End::Stream(_) if known == Known::HasDied => End::Died,
             end => end,
         };
-        daemon.ends().note(pid, &end);
+        lock(&daemon.ends).note(pid, &end);
     }
 }

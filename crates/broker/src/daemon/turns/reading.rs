@@ -22,8 +22,8 @@ impl<S: Sockets> State<S> {
         let is_due = || {
             is_due()
                 || !wanted.is_empty()
-                || daemon.leaving().is_left()
-                || daemon.next_turn().is_awaited()
+                || daemon.leaving.is_left()
+                || daemon.next_turn.is_awaited()
         };
         readiness.wait(unread, is_due);
         let is_one = matches!(self.unread[..], [Found { is_sure: true, has_ended: false, .. }]);

@@ -45,7 +45,7 @@ type Shape = (
 
 impl Watcher {
     pub(super) fn new(daemon: &Arc<Daemon>, random: Random) -> Self {
-        let looker = Arc::new(daemon.lookers().add(LookOptions::default()));
+        let looker = Arc::new(daemon.lookers.add(LookOptions::default()));
         let mut watcher =
             Self { daemon: Arc::clone(daemon), random, looker, picture: None, sees: None };
         watcher.begin();
@@ -91,7 +91,7 @@ impl Watcher {
             return None;
         }
         let seen = self.sees.as_ref()?.shape();
-        let looker = Arc::new(self.daemon.lookers().add(LookOptions::default()));
+        let looker = Arc::new(self.daemon.lookers.add(LookOptions::default()));
         let Poll::Ready(picture) = poll(&mut picture(&self.daemon, &looker, usize::MAX)) else {
             return Some("a picture was not made in one moment".to_owned());
         };
