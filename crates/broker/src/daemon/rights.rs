@@ -1,6 +1,5 @@
 //! What a user who shares the daemon with others may do to what is another's.
 
-use futures_util::FutureExt;
 use navlock_core::{ResourceName, look::LockId};
 use navlock_wire::ToDaemon;
 
@@ -20,15 +19,10 @@ impl Daemon {
         if !user.may_steal() {
             return Some("this user steals too often at once; try again".to_owned());
         }
-        let locks = self.user_agent.lock_manager(bucket);
-        // The answer is there at once, because this process keeps the locks.
-        let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
-            return Some(
-                "the broker cannot tell at this moment who holds it; try again".to_owned(),
-            );
+        let holders = match self.holders(bucket, name) {
+            Ok(holders) => self.directory.find(holders),
+            Err(why) => return Some(why),
         };
-        let holders = inspection.held.iter().map(|held| held.lock.client_id);
-        let holders = self.directory.find(holders);
         let others = holders.iter().find_map(|holder| {
             let holder = lock(holder);
             let other = holder.user().filter(|other| !user.may(other))?;

@@ -122,6 +122,24 @@ impl Daemon {
         }
     }
 
+    /// The agent of each lock of a name that the engine counts as held.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be told, for people.
+    pub(super) fn holders(
+        &self,
+        bucket: &str,
+        name: &ResourceName,
+    ) -> Result<Vec<ClientId>, String> {
+        let locks = self.user_agent.lock_manager(bucket);
+        // The answer is there at once, because this process keeps the locks.
+        match locks.inspect(Some(name.clone())).now_or_never() {
+            Some(Ok(seen)) => Ok(seen.held.into_iter().map(|held| held.lock.client_id).collect()),
+            _ => Err("the broker cannot tell at this moment who holds it; try again".to_owned()),
+        }
+    }
+
     /// How many holders a name has, if it has any and all of them are among those that were `seen`.
     fn victims(
         &self,
@@ -132,16 +150,9 @@ impl Daemon {
         if let Some(delegations) = self.delegations() {
             release(delegations.look(bucket, Some(name)).1);
         }
-        let locks = self.user_agent.lock_manager(bucket);
-        // The answer is there at once, because this process keeps the locks.
-        let Some(Ok(inspection)) = locks.inspect(Some(name.clone())).now_or_never() else {
-            return Err(NotStolen::Refused(
-                "the broker cannot tell at this moment who holds it; try again".to_owned(),
-            ));
-        };
-        let held = inspection.held.len();
-        let mut known = Vec::new();
-        for client in self.directory.find(inspection.held.iter().map(|held| held.lock.client_id)) {
+        let holders = self.holders(bucket, name).map_err(NotStolen::Refused)?;
+        let (held, mut known) = (holders.len(), Vec::new());
+        for client in self.directory.find(holders) {
             lock(&client).held(bucket, name, &mut known);
         }
         // A holder may be no client of this daemon.
