@@ -28,7 +28,7 @@ impl Daemon {
     pub(super) async fn watch_waits(self: Arc<Self>) {
         let mut known = Ancestors::new();
         loop {
-            self.lookers.somebody_waits().await;
+            self.lookers.waits.notified().await;
             sleep(LASTING).await;
             let clients = self.all_clients();
             let waiting: HashSet<u32> =

@@ -103,18 +103,18 @@ impl Claims {
                     if has_room {
                         self.refuse(&client.limits)?;
                     }
-                    client.settle(request, Outcome::Lost(Lost::Disconnected, None));
+                    client.requests.settle(request, Outcome::Lost(Lost::Disconnected, None));
                 }
             }
             ToDaemon::ClaimRequest { agent, request, name, kind, since } => {
                 client.check_agent(agent)?;
                 if !client.has_room_for_user() {
-                    client.settle(request, client.no_room());
+                    client.requests.settle(request, client.no_room());
                 } else if kind.steals() && client.user().is_some() {
                     // Whose locks it would rob is not known before all claims are settled.
                     let why =
                         "the broker was killed before the theft; look, and steal again".to_owned();
-                    client.settle(request, Outcome::Failed(Error::refused(why)));
+                    client.requests.settle(request, Outcome::Failed(Error::refused(why)));
                 } else if self.has_room(&client.limits, &name)? {
                     let whose = (agent, request);
                     let said = self.on_our_clock(since);
@@ -122,7 +122,7 @@ impl Claims {
                     let claim = Claim { name, kind, token: None, since };
                     self.requests.push(Claimed { agent, request, claim });
                 } else {
-                    client.settle(request, client.no_room());
+                    client.requests.settle(request, client.no_room());
                 }
             }
             ToDaemon::Claimed => return Ok(ControlFlow::Break(())),
@@ -203,7 +203,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
     locks.retain(|(client, lock)| {
         let mut client = shared_client::lock(client);
         let Some(bucket) = client.bucket(lock.agent) else {
-            client.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
+            client.requests.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
             return false;
         };
         let mode = lock.claim.kind.mode();
@@ -223,7 +223,7 @@ pub(super) fn settle(claimants: Vec<Claimant>) {
             }
         };
         if !held {
-            client.settle(lock.request, Outcome::Lost(Lost::Stolen, None));
+            client.requests.settle(lock.request, Outcome::Lost(Lost::Stolen, None));
         }
         held
     });
@@ -252,7 +252,7 @@ fn note(client: &mut ClientRecord, said: RequestNotes) {
 pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
     let mut client = shared_client::lock(client);
     // FAST: mostly nothing was inherited.
-    if !client.is_empty() {
+    if !client.requests.is_empty() {
         let claimed = claims.ids();
         client.keep_held(|id| claimed.contains(&id));
     }
@@ -283,9 +283,9 @@ pub(super) fn believe(
     let mut client = shared_client::lock(client);
     claims.locks.retain(|lock| {
         // If the lock was inherited, the client still has it here.
-        let is_its = is_believed(lock.request) || client.contains(lock.request);
+        let is_its = is_believed(lock.request) || client.requests.contains(lock.request);
         if !is_its {
-            client.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
+            client.requests.settle(lock.request, Outcome::Lost(Lost::Disconnected, None));
         }
         is_its
     });

@@ -131,7 +131,7 @@ impl ClientRecord {
 
     /// Sets whether the log may tell names even above the level debug.
     pub(super) fn with_names_in_logs(mut self, with_names: bool) -> Self {
-        self.requests.log_names(with_names);
+        self.requests.log_names = with_names;
         self
     }
 
@@ -141,15 +141,10 @@ impl ClientRecord {
         process: Option<Process>,
         files: Option<(ClientKey, ClientFiles)>,
     ) {
-        self.requests.log_as(process.as_ref().map(Process::number));
+        self.requests.pid = process.as_ref().map(Process::number);
         (self.process, self.files) = (process, files);
         // On a new connection the client announces its map anew.
         self.map = None;
-    }
-
-    /// How many locks the client holds, and how many of its requests wait.
-    pub(super) fn count(&self) -> (usize, usize) {
-        self.requests.count()
     }
 
     /// The process that is connected, if that is known.
@@ -210,7 +205,7 @@ impl ClientRecord {
             outcome = self.place(id, kind, slot, can_own, outcome);
         }
         if outcome.is_none() {
-            self.lookers.note_wait();
+            self.lookers.waits.notify_one();
         }
         if let Some((of, name)) = known {
             match outcome {
@@ -244,10 +239,6 @@ impl ClientRecord {
         self.requests.finish(id);
     }
 
-    pub(super) fn contains(&self, id: RequestId) -> bool {
-        self.requests.contains(id)
-    }
-
     /// Adds the locks of this name that the engine counts as held: see [`Requests::held`].
     pub(super) fn held(
         &self,
@@ -267,16 +258,6 @@ impl ClientRecord {
     /// The agents of this client that hold something or wait for something.
     pub(super) fn askers(&self) -> HashSet<Agent> {
         self.requests.shown().map(|(_, shown)| shown.agent).collect()
-    }
-
-    /// The agent of this request or lock.
-    pub(super) fn agent_of(&self, request: RequestId) -> Option<Agent> {
-        self.requests.agent_of(request)
-    }
-
-    /// Notes the outcome of a claim, of which the client is to be told.
-    pub(super) fn settle(&mut self, request: RequestId, outcome: Outcome) {
-        self.requests.settle(request, outcome);
     }
 
     /// Notes that the client has to be asked to check its own file.
@@ -321,17 +302,12 @@ impl ClientRecord {
     /// The processes of this client that are ending and have not ended, if the client holds locks.
     /// These processes may still have files or ports open.
     pub(super) fn ending(&self) -> Vec<Process> {
-        if self.count().0 == 0 {
+        if self.requests.count().0 == 0 {
             return Vec::new();
         }
         let commands = self.agents.values().filter_map(|open| open.command.as_ref());
         let processes = self.process.iter().chain(commands);
         processes.filter(|process| process.is_ending()).cloned().collect()
-    }
-
-    /// Whether the client has no requests and locks, so that nobody can inherit any.
-    pub(super) fn is_empty(&self) -> bool {
-        self.requests.len() == 0
     }
 
     /// Returns the next outcome that the client is to be told, apart from those that requests return at
@@ -341,7 +317,7 @@ impl ClientRecord {
         match outcome {
             Poll::Ready((request, Outcome::Granted(token, _))) => {
                 // Those who wait may be inside this lock.
-                self.lookers.note_wait();
+                self.lookers.waits.notify_one();
                 self.note_request(request, Some(token));
             }
             Poll::Ready((request, Outcome::Lost(..) | Outcome::Failed(_))) => {

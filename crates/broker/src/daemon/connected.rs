@@ -114,7 +114,7 @@ impl ConnectedClient {
 
     /// Whether the client holds anything.
     pub(super) fn holds(&self) -> bool {
-        lock(&self.client).count().0 > 0
+        lock(&self.client).requests.count().0 > 0
     }
 
     /// The notes of the client's leases.
@@ -149,7 +149,7 @@ impl Drop for ConnectedClient {
         }
         // From here on the client can take nothing more by its map. If the client was killed, the map
         // tells what the client held.
-        lock(&self.client).release_idle();
+        lock(&self.client).requests.release_idle();
         let left = lock(&self.daemon.clients).connected.remove(&self.number);
         drop(left);
         let has_ended = lock(&self.client).has_ended();

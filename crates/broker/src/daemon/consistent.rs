@@ -235,7 +235,7 @@ mod tests {
             };
             let found = daemon.at_one_moment("app", None, None, ask).now_or_never();
             assert!(found.is_some_and(|found| found.is_ok()));
-            assert_eq!(lock(&connected.client).count(), (0, 0));
+            assert_eq!(lock(&connected.client).requests.count(), (0, 0));
         }
     }
 }

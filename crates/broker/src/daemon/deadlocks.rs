@@ -85,7 +85,7 @@ impl Daemon {
     pub(super) async fn watch_deadlocks(self: Arc<Self>) {
         let mut watcher = watcher();
         loop {
-            self.lookers.somebody_is_nested().await;
+            self.lookers.nested.notified().await;
             if self.user_agent.is_leased() {
                 // On etcd each request waits for an answer. After this pause it has the answer, unless it
                 // waits for other requests.
@@ -114,7 +114,7 @@ impl Daemon {
                 if !self.user_agent.is_leased() || !is_nested {
                     break;
                 }
-                let more = self.lookers.somebody_is_nested();
+                let more = self.lookers.nested.notified();
                 let is_more = timeout(pause.saturating_sub(SHORTEST_PAUSE), more).await;
                 pause =
                     if is_more.is_ok() { SHORTEST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };

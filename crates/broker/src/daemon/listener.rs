@@ -167,7 +167,7 @@ pub(super) async fn serve_in(
                     connections.spawn_local(connection(stream, guest, turns, handshake_timeout));
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
-                    daemon.turned_away();
+                    daemon.lookers.counts.turned_away();
                     let new = new(stream).of(guest).turned_away(too_many(most));
                     turned_away.spawn_local(turn_away(new, handshake_timeout));
                 }

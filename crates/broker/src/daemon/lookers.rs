@@ -56,9 +56,9 @@ pub(super) struct Lookers {
     /// When the daemon last looked for what owners have done.
     looked: Mutex<Option<Instant>>,
     /// Notified when a client has said that a request was made inside a lock.
-    nested: Notify,
+    pub(super) nested: Notify,
     /// Notified when a request waits.
-    waits: Notify,
+    pub(super) waits: Notify,
 }
 
 /// One looker.
@@ -102,27 +102,6 @@ impl Lookers {
             .thread
             .get_or_init(|| RuntimeThread::start("navlock-telling", lower_thread_priority).ok());
         thread.as_ref().map_or_else(Handle::current, |thread| thread.handle().clone())
-    }
-
-    /// Notes that a client has said that a request was made inside a lock.
-    pub(super) fn note_nested(&self) {
-        self.nested.notify_one();
-    }
-
-    /// Waits until a client says that a request was made inside a lock, or returns at once if one
-    /// has said so since the last call.
-    pub(super) async fn somebody_is_nested(&self) {
-        self.nested.notified().await;
-    }
-
-    /// Notes that a request waits.
-    pub(super) fn note_wait(&self) {
-        self.waits.notify_one();
-    }
-
-    /// Waits until a request waits, or returns at once if one has begun to since the last call.
-    pub(super) async fn somebody_waits(&self) {
-        self.waits.notified().await;
     }
 
     /// Whether anybody looks.

@@ -89,8 +89,8 @@ impl Daemon {
     /// Keeps the locks of an ended client that others have inherited. Returns whether there are
     /// any.
     pub(super) fn adopt(self: &Arc<Self>, key: ClientKey, client: &SharedClient) -> bool {
-        match self.left_by(key, client) {
-            Ok(None) => false,
+        let inherited = match self.left_by(key, client) {
+            Ok(None) => return false,
             Ok(Some(mut inherited)) => {
                 // The file tells which locks are inherited. If it cannot be read, all locks count
                 // as inherited.
@@ -102,45 +102,28 @@ impl Daemon {
                     meant.as_ref().map_or(!is_guests, |ids| ids.contains(&id))
                 };
                 lock(client).keep_inherited(is_meant);
-                self.keep_orphan(key, Arc::clone(client), Some(inherited))
+                Some(inherited)
             }
             // Until the file can be looked for, all locks count as inherited.
             Err(_) => {
                 lock(client).keep_inherited(|_| true);
-                self.keep_orphan(key, Arc::clone(client), None)
+                None
             }
-        }
+        };
+        self.keep(key, Arc::clone(client), inherited, KeptFor::Inheritors)
     }
 
-    /// Keeps a client whose locks others have inherited. Returns whether it has any locks.
-    pub(super) fn keep_orphan(
-        self: &Arc<Self>,
-        key: ClientKey,
-        client: SharedClient,
-        inherited: Option<Inherited>,
-    ) -> bool {
-        self.keep(key, client, inherited, KeptFor::Inheritors)
-    }
-
-    /// Keeps a client that lives and has not come back, with its own file. Returns whether it has
+    /// Keeps the locks of a client without a connection: those that others have inherited, with what they have
+    /// inherited, or those of a client that lives and has not come back, with its own file. Returns whether it has
     /// any locks.
-    pub(super) fn keep_sleeper(
-        self: &Arc<Self>,
-        key: ClientKey,
-        client: SharedClient,
-        own: Option<Inherited>,
-    ) -> bool {
-        self.keep(key, client, own, KeptFor::Sleeper)
-    }
-
-    fn keep(
+    pub(super) fn keep(
         self: &Arc<Self>,
         key: ClientKey,
         client: SharedClient,
         inherited: Option<Inherited>,
         kept_for: KeptFor,
     ) -> bool {
-        if lock(&client).is_empty() {
+        if lock(&client).requests.is_empty() {
             return false;
         }
         let file = inherited.as_ref().and_then(Inherited::identity);
@@ -250,7 +233,7 @@ impl Daemon {
             return;
         };
         let (key, file) = (orphan.key, orphan.file);
-        let is_empty = lock(&orphan.client).is_empty();
+        let is_empty = lock(&orphan.client).requests.is_empty();
         drop(clients);
         if let Some(written) = file.and_then(|file| files.written(key, file)) {
             if is_empty {
@@ -281,7 +264,7 @@ impl Daemon {
             if kept_for == KeptFor::Sleeper {
                 // The sleeper may run again, and may have released a lock while it had no
                 // connection by which to say so.
-                lock(&client).release_idle();
+                lock(&client).requests.release_idle();
             }
             if watch == Watch::Thread {
                 continue;

@@ -60,8 +60,8 @@ pub(super) struct Requests {
     cycles: VecDeque<(RequestId, InCycle)>,
     woken: Arc<Woken>,
     /// The client's process, for the log, and whether the log may tell names.
-    pid: Option<u32>,
-    log_names: bool,
+    pub(super) pid: Option<u32>,
+    pub(super) log_names: bool,
     /// Whether locks are held for a limited time, which may end before anybody says so.
     is_leased: bool,
     /// The lookers, who are told what happens to the requests.
@@ -74,14 +74,8 @@ impl Requests {
         Self { is_leased, lookers, ..Self::default() }
     }
 
-    /// Sets the client's process, for the log.
-    pub(super) fn log_as(&mut self, pid: Option<u32>) {
-        self.pid = pid;
-    }
-
-    /// Sets whether the log may tell names even above the level debug.
-    pub(super) fn log_names(&mut self, log_names: bool) {
-        self.log_names = log_names;
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {

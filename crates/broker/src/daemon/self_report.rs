@@ -11,7 +11,7 @@ impl Daemon {
     /// The status now, without details.
     pub(super) fn status(&self) -> Status {
         let all_clients = self.all_clients();
-        let counts = all_clients.iter().map(|client| lock(client).count());
+        let counts = all_clients.iter().map(|client| lock(client).requests.count());
         let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let clients = lock(&self.clients);
         let sleepers =
@@ -27,11 +27,6 @@ impl Daemon {
             reach: self.reach().map(str::to_owned),
             details: Vec::new(),
         }
-    }
-
-    /// Counts a client for which there was no room.
-    pub(super) fn turned_away(&self) {
-        self.lookers.counts.turned_away();
     }
 
     /// The report so far.

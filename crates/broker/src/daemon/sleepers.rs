@@ -11,6 +11,7 @@ use super::{
     claims::{Claimant, Claims},
     client_record::ClientRecord,
     map::ClientMap,
+    orphan::KeptFor,
     shared_client::{SharedClient, lock},
     state::Daemon,
 };
@@ -61,7 +62,7 @@ impl Daemon {
             lock(&client).stand_in(&map, &slots);
             // If the client's own file cannot be opened yet, this is tried again later.
             let own = self.files().and_then(|files| files.own(key).ok().flatten());
-            self.keep_sleeper(key, client, own);
+            self.keep(key, client, own, KeptFor::Sleeper);
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{
     connected::ConnectedClient,
     held_notes::HeldNotes,
     leases::TRIES,
+    orphan::KeptFor,
     reclaim,
     recovery::Believed,
     shared_client::{SharedClient, lock},
@@ -80,7 +81,7 @@ impl Daemon {
         self.keep_sleepers(sleepers);
         self.maps.forget();
         for InheritedClaims { key, client, inherited, .. } in orphans {
-            self.keep_orphan(key, client, Some(inherited));
+            self.keep(key, client, Some(inherited), KeptFor::Inheritors);
         }
         self.recovery.end();
         self.end_names(found.brokers);
@@ -171,7 +172,7 @@ impl Daemon {
     pub(super) async fn go_on(&self, connected: &ConnectedClient, claims: &mut Claims) {
         claims::keep_claimed(&connected.client, claims);
         // From here on the client may use its slots for other locks.
-        lock(&connected.client).leave_slots();
+        lock(&connected.client).requests.leave_slots();
         if let Some(key) = connected.key {
             self.reclaim(key, &connected.client, claims).await;
         }

@@ -44,7 +44,7 @@ impl ToldTerms {
         client: &ClientRecord,
         request: RequestId,
     ) -> Option<FromDaemon> {
-        let agent = client.agent_of(request)?;
+        let agent = client.requests.agent_of(request)?;
         if client.ends(agent).is_none() {
             // The lock has been lost since, and the loss is told next. Until then the client must
             // not believe that it has the lock for ever.

@@ -42,10 +42,10 @@ impl ClientRecord {
                 self.note_request(request, token);
                 self.requests.tell(request);
             }
-            (false, Some(outcome)) => self.settle(request, outcome),
+            (false, Some(outcome)) => self.requests.settle(request, outcome),
             (true, _) => {
                 self.requests.finish(request);
-                self.settle(request, Outcome::Lost(Lost::Disconnected, None));
+                self.requests.settle(request, Outcome::Lost(Lost::Disconnected, None));
             }
         }
     }

@@ -29,7 +29,7 @@ impl ClientRecord {
         if let Some(file) = &self.inherited_file {
             return files.inherited_by(*key, file.get());
         }
-        if self.is_empty() {
+        if self.requests.is_empty() {
             return Ok(None);
         }
         // The file was removed before the daemon could open it. But each process that works under the
@@ -56,7 +56,7 @@ impl ClientRecord {
         if self.has_ended() {
             // The client's own file may be removed from here on, and it does not tell who works
             // under these locks.
-            self.leave_slots();
+            self.requests.leave_slots();
         }
         let holders = self.holders();
         let ended = self.agents.keys().filter(|agent| !holders.contains(*agent)).copied();

@@ -143,14 +143,4 @@ impl ClientRecord {
             }
         }
     }
-
-    /// Releases the locks that the client owns and does not hold.
-    pub(in super::super) fn release_idle(&mut self) {
-        self.requests.release_idle();
-    }
-
-    /// Takes the locks out of their slots. The client keeps the locks.
-    pub(in super::super) fn leave_slots(&mut self) {
-        self.requests.leave_slots();
-    }
 }

@@ -32,10 +32,10 @@ fn a_nested_lock_that_is_free_has_nobody_look_for_cycles() {
     let (connected, client_id) = client(&daemon, &["outer", "inner"]);
     let outer = LockId { client_id, serial: 0 };
     lock(&connected.client).requests.put_inside(RequestId::from_parts(1, 1), outer);
-    assert!(daemon.lookers.somebody_is_nested().now_or_never().is_none());
+    assert!(daemon.lookers.nested.notified().now_or_never().is_none());
     let (waits, _) = client(&daemon, &["inner"]);
     lock(&waits.client).requests.put_inside(RequestId::from_parts(0, 0), outer);
-    assert!(daemon.lookers.somebody_is_nested().now_or_never().is_some());
+    assert!(daemon.lookers.nested.notified().now_or_never().is_some());
 }
 
 #[test]

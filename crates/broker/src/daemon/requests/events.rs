@@ -44,7 +44,7 @@ impl Requests {
             if !inside.iter().any(|(known, _)| is_certain(*known)) {
                 self.nested.push(id);
             }
-            self.lookers.note_nested();
+            self.lookers.nested.notify_one();
         }
         inside.push((lock, !is_certain(lock)));
         self.tell(id);

@@ -243,7 +243,7 @@ impl Broker {
         let Self { daemon, state, recovery, arriving, watcher, runtime, tasks, .. } = self;
         daemon.is_killed();
         for client in daemon.all_clients() {
-            lock(&client).leave_slots();
+            lock(&client).requests.leave_slots();
         }
         tasks.block_on(&runtime, async { drop((state, recovery, arriving, watcher)) });
     }
