@@ -33,7 +33,7 @@
 
 use std::{
     collections::HashSet,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, ErrorKind},
     path::{Path, PathBuf},
@@ -97,13 +97,13 @@ impl ClientFiles {
         if let Some(place) = &self.served {
             let made = Self::ask(place, client, FileTask::Own)?;
             let [locked, _] = made.ok_or(ErrorKind::NotFound)?;
-            return Ok(Registration::served(path, locked));
+            return Ok(Registration::new(path, locked, true));
         }
         self.make_directory()?;
         let locked = lock_at(&path)?;
         // Where there is no room for it, the file is as good for all else.
         let _ = whose::note(&locked);
-        Ok(Registration::own(path, locked))
+        Ok(Registration::new(path, locked, false))
     }
 
     /// A client's own file, to be mapped.
@@ -163,13 +163,7 @@ impl ClientFiles {
     ///
     /// If this cannot be found out.
     pub(crate) fn own_files(&self) -> io::Result<Vec<ClientKey>> {
-        let entries = match fs::read_dir(&self.directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
-        };
-        entries
-            .filter_map(|entry| entry.map(|entry| client(&entry.file_name())).transpose())
-            .collect()
+        Ok(self.names()?.iter().filter_map(|name| client(name)).collect())
     }
 
     /// Finds all files, and removes those that should be locked and are not.
@@ -179,13 +173,7 @@ impl ClientFiles {
     /// If the directory cannot be read.
     pub(crate) fn find(&self) -> io::Result<Found> {
         let mut found = Found::default();
-        let entries = match fs::read_dir(&self.directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
-            entries => entries?,
-        };
-        // The names are collected first, because files are removed on the way.
-        let names: Vec<_> =
-            entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        let names = self.names()?;
         let (mut unlocked, mut leased) = (HashSet::new(), Vec::new());
         for name in names.iter().filter_map(|name| name.to_str()) {
             let (key, extension) = name.split_once('.').unwrap_or((name, ""));
@@ -273,24 +261,17 @@ impl ClientFiles {
         self.directory.join(format!("{:032x}", u128::from_be_bytes(client)))
     }
 
-    fn temporary_path(&self, client: ClientKey) -> PathBuf {
-        self.path(client).with_extension(TEMPORARY)
+    /// The file of a client, or of a daemon, with this extension.
+    fn beside(&self, client: ClientKey, extension: &str) -> PathBuf {
+        self.path(client).with_extension(extension)
     }
 
-    fn leases_path(&self, client: ClientKey) -> PathBuf {
-        self.path(client).with_extension(LEASES)
-    }
-
-    fn broker_path(&self, broker: ClientKey) -> PathBuf {
-        self.path(broker).with_extension(BROKER)
-    }
-
-    fn inherited_path(&self, client: ClientKey) -> PathBuf {
-        self.path(client).with_extension(LOCKS)
-    }
-
-    fn notes_path(&self, client: ClientKey) -> PathBuf {
-        self.path(client).with_extension(NOTES)
+    /// The names of all files, collected, because whoever asks may remove some of them.
+    fn names(&self) -> io::Result<Vec<OsString>> {
+        match fs::read_dir(&self.directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            entries => entries?.map(|entry| Ok(entry?.file_name())).collect(),
+        }
     }
 }
 

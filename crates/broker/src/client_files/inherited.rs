@@ -13,7 +13,9 @@ use navlock_platform::{
 };
 use navlock_wire::{ClientKey, FileTask};
 
-use super::{ClientFiles, LockState, PAUSE, is_locked, lock_at, look_at, remove_if_there};
+use super::{
+    ClientFiles, LOCKS, LockState, PAUSE, TEMPORARY, is_locked, lock_at, look_at, remove_if_there,
+};
 use crate::{
     Place,
     lock_file::{self, Identity, remove},
@@ -69,7 +71,7 @@ impl ClientFiles {
         self.make_directory()?;
         // The file gets its name last, so any process that finds the file finds it locked and
         // complete.
-        let file = lock_at(&self.temporary_path(client))?;
+        let file = lock_at(&self.beside(client, TEMPORARY))?;
         let reserved = Reserved { files: self.clone(), client, file: Some(file), served: None };
         // The file is filled with zeros, because to make a file long does not allocate room on the
         // disk.
@@ -79,7 +81,7 @@ impl ClientFiles {
 
     /// The file of a client's inherited locks, for writing it anew, if the file has this identity.
     pub(crate) fn written(&self, client: ClientKey, file: Identity) -> Option<InheritedFile> {
-        let path = self.inherited_path(client);
+        let path = self.beside(client, LOCKS);
         let opened = lock_file::open_to_write(&path).ok()?;
         let is_it = lock_file::identity_of(&opened) == Some(file);
         is_it.then_some(InheritedFile { file: opened, path, served: None })
@@ -87,13 +89,13 @@ impl ClientFiles {
 
     /// The file of a client's inherited locks, for [`inherited_by`](Self::inherited_by).
     pub(crate) fn open_inherited(&self, client: ClientKey) -> Option<File> {
-        lock_file::open_existing(&self.inherited_path(client)).ok()
+        lock_file::open_existing(&self.beside(client, LOCKS)).ok()
     }
 
     /// The file of a client's inherited locks, found through a process that has the file open. The name of
     /// the file may be gone.
     pub(crate) fn open_inherited_of(&self, client: ClientKey, pid: u32) -> Option<File> {
-        lock_file::open_of(pid, self.inherited_path(client).file_name()?)
+        lock_file::open_of(pid, self.beside(client, LOCKS).file_name()?)
     }
 
     /// Does what [`inherited`](Self::inherited) does, with a file that was opened before. Somebody may
@@ -111,7 +113,7 @@ impl ClientFiles {
         if !is_locked(file)? || file.metadata()?.len() == 0 {
             return Ok(None);
         }
-        Ok(Some(Inherited { file: file.try_clone()?, path: self.inherited_path(client) }))
+        Ok(Some(Inherited { file: file.try_clone()?, path: self.beside(client, LOCKS) }))
     }
 
     /// The locks of a client that living processes have inherited.
@@ -120,7 +122,7 @@ impl ClientFiles {
     ///
     /// If that cannot be told for the moment.
     pub(crate) fn inherited(&self, client: ClientKey) -> io::Result<Option<Inherited>> {
-        let found = locked_at(self.inherited_path(client))?;
+        let found = locked_at(self.beside(client, LOCKS))?;
         // An empty file means that the inherited locks are lost.
         Ok(found.filter(|found| found.file.metadata().is_ok_and(|file| file.len() > 0)))
     }
@@ -137,7 +139,7 @@ impl ClientFiles {
     /// Whether the processes that had this file locked have ended, the client itself or those that have
     /// `inherited` its locks. If that cannot be told, they live.
     pub(crate) fn have_ended(&self, client: ClientKey, file: Identity, inherited: bool) -> bool {
-        let path = if inherited { self.inherited_path(client) } else { self.path(client) };
+        let path = if inherited { self.beside(client, LOCKS) } else { self.path(client) };
         let Ok(opened) = lock_file::open_existing(&path) else { return false };
         lock_file::identity_of(&opened) == Some(file)
             && file_lock::try_shared(&opened).unwrap_or(false)
@@ -147,7 +149,7 @@ impl ClientFiles {
     /// to others.
     pub(crate) fn forget_inherited(&self, client: ClientKey) {
         // The file could not be read. If it cannot be removed either, nothing more can be done.
-        let _ = remove_if_there(&self.inherited_path(client));
+        let _ = remove_if_there(&self.beside(client, LOCKS));
     }
 }
 
@@ -156,7 +158,7 @@ impl Reserved {
     /// long as a copy of the descriptor is open.
     pub(crate) fn hand_over(mut self, claims: &[u8]) -> io::Result<(File, InheritedFile)> {
         if let (Some(place), Some(other)) = (&self.files.served, self.served.take()) {
-            let (path, client) = (self.files.inherited_path(self.client), self.client);
+            let (path, client) = (self.files.beside(self.client, LOCKS), self.client);
             let served = Some((place.clone(), client));
             let written = InheritedFile { file: other, path, served };
             // The lock is held by now, and stays held while a broker takes over from another.
@@ -188,8 +190,8 @@ impl Reserved {
 
     /// Writes the file and gives it its name.
     fn name(&self, claims: &[u8]) -> io::Result<InheritedFile> {
-        let (path, file) = (self.files.inherited_path(self.client), self.file()?);
-        let temporary = self.files.temporary_path(self.client);
+        let (path, file) = (self.files.beside(self.client, LOCKS), self.file()?);
+        let temporary = self.files.beside(self.client, TEMPORARY);
         let opened = lock_file::open_to_write(&temporary)?;
         if lock_file::identity_of(&opened) != lock_file::identity_of(file) {
             return Err(ErrorKind::NotFound.into());
@@ -247,7 +249,7 @@ impl InheritedFile {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(file) = self.file.as_ref().filter(|_| self.files.served.is_none()) {
-            remove(&self.files.temporary_path(self.client), file);
+            remove(&self.files.beside(self.client, TEMPORARY), file);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use navlock_wire::ClientKey;
 
-use super::{ClientFiles, TEMPORARY_LEASES, is_locked, lock_at, remove_if_there};
+use super::{BROKER, ClientFiles, LEASES, TEMPORARY_LEASES, is_locked, lock_at, remove_if_there};
 use crate::lock_file::{self, remove};
 
 /// A daemon's notes of its own leases. To drop this unlocks the file, and an unlocked file says
@@ -26,7 +26,7 @@ impl ClientFiles {
     ///
     /// If the lease cannot be noted.
     pub(crate) fn note_lease(&self, client: ClientKey, lease: &[u8]) -> io::Result<()> {
-        note(&lock_file::open_to_append(&self.leases_path(client))?, lease)
+        note(&lock_file::open_to_append(&self.beside(client, LEASES))?, lease)
     }
 
     /// Replaces the notes by these leases.
@@ -39,28 +39,28 @@ impl ClientFiles {
         client: ClientKey,
         leases: impl Iterator<Item = &'a Vec<u8>>,
     ) -> io::Result<()> {
-        let temporary = self.path(client).with_extension(TEMPORARY_LEASES);
+        let temporary = self.beside(client, TEMPORARY_LEASES);
         remove_if_there(&temporary)?;
         let lines: String = leases.map(|lease| hex(lease) + "\n").collect();
         lock_file::open_to_append(&temporary)?.write_all(lines.as_bytes())?;
-        fs::rename(&temporary, self.leases_path(client))
+        fs::rename(&temporary, self.beside(client, LEASES))
     }
 
     /// The leases of a client's agents, perhaps with some that have ended.
     pub(crate) fn leases(&self, client: ClientKey) -> Vec<Vec<u8>> {
-        let file = lock_file::open_existing(&self.leases_path(client));
+        let file = lock_file::open_existing(&self.beside(client, LEASES));
         file.map(noted).unwrap_or_default()
     }
 
     /// Whether leases are noted.
     pub(crate) fn has_leases(&self, client: ClientKey) -> bool {
-        lock_file::identity_at(&self.leases_path(client)).is_some()
+        lock_file::identity_at(&self.beside(client, LEASES)).is_some()
     }
 
     /// Removes the notes of a client, because no lease is left to end.
     pub(crate) fn forget_leases(&self, client: ClientKey) {
         // If this fails, the next daemon finds out that no lease is left.
-        let _ = remove_if_there(&self.leases_path(client));
+        let _ = remove_if_there(&self.beside(client, LEASES));
     }
 
     /// Begins the notes of a daemon with this key on its own leases.
@@ -70,7 +70,7 @@ impl ClientFiles {
     /// If the notes cannot be begun.
     pub(crate) fn begin_own_notes(&self, broker: ClientKey) -> io::Result<OwnNotes> {
         self.make_directory()?;
-        let path = self.broker_path(broker);
+        let path = self.beside(broker, BROKER);
         let locked = lock_at(&path)?;
         Ok(OwnNotes { path, locked })
     }
@@ -78,7 +78,7 @@ impl ClientFiles {
     /// The leases that a dead daemon had itself; `None` if the daemon lives, or if this cannot be
     /// found out now.
     pub(crate) fn left_by_broker(&self, broker: ClientKey) -> Option<Vec<Vec<u8>>> {
-        let file = match lock_file::open_existing(&self.broker_path(broker)) {
+        let file = match lock_file::open_existing(&self.beside(broker, BROKER)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Some(Vec::new()),
             file => file.ok()?,
         };
@@ -87,7 +87,7 @@ impl ClientFiles {
 
     /// Removes the notes of a dead daemon, because none of its leases is left to end.
     pub(crate) fn forget_broker(&self, broker: ClientKey) {
-        let _ = remove_if_there(&self.broker_path(broker));
+        let _ = remove_if_there(&self.beside(broker, BROKER));
     }
 }
 

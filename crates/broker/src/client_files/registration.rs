@@ -16,14 +16,9 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// The file that this process has made.
-    pub(super) fn own(path: PathBuf, locked: File) -> Self {
-        Self { path, locked, is_served: false }
-    }
-
-    /// The file that the broker has made.
-    pub(super) fn served(path: PathBuf, locked: File) -> Self {
-        Self { path, locked, is_served: true }
+    /// The file that this process has made or, if `is_served` is set, the broker.
+    pub(super) fn new(path: PathBuf, locked: File, is_served: bool) -> Self {
+        Self { path, locked, is_served }
     }
 
     /// The file, open for reading and writing.

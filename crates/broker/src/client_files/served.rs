@@ -10,7 +10,9 @@ use std::{
 use navlock_platform::file_lock;
 use navlock_wire::{ClientKey, FileTask};
 
-use super::{ClientFiles, LockState, inherited, look_at, remove_if_there, whose};
+use super::{
+    ClientFiles, LOCKS, LockState, NOTES, TEMPORARY, inherited, look_at, remove_if_there, whose,
+};
 use crate::{
     Place,
     client::ask_for_file,
@@ -61,12 +63,12 @@ impl ClientFiles {
                 Ok(Some(given))
             }
             FileTask::Reserve => {
-                refuse_locked(&self.inherited_path(client))?;
-                refuse_locked(&self.temporary_path(client))?;
-                make(&self.temporary_path(client)).map(|(_, given)| Some(given))
+                refuse_locked(&self.beside(client, LOCKS))?;
+                refuse_locked(&self.beside(client, TEMPORARY))?;
+                make(&self.beside(client, TEMPORARY)).map(|(_, given)| Some(given))
             }
             FileTask::Inherit { claims } => {
-                let (reserved, path) = (self.temporary_path(client), self.inherited_path(client));
+                let (reserved, path) = (self.beside(client, TEMPORARY), self.beside(client, LOCKS));
                 match lock_file::open_to_write(&reserved) {
                     Ok(file) => {
                         inherited::rewrite(&file, claims)?;
@@ -78,7 +80,7 @@ impl ClientFiles {
             }
             FileTask::Revoke => {
                 // It keeps its name as long as somebody has it locked. An empty file says that nothing is inherited.
-                if let Ok(file) = lock_file::open_to_write(&self.inherited_path(client)) {
+                if let Ok(file) = lock_file::open_to_write(&self.beside(client, LOCKS)) {
                     file.set_len(0)?;
                 }
                 Ok(None)
@@ -93,22 +95,22 @@ impl ClientFiles {
     /// If they cannot be.
     pub(crate) fn open_notes(&self, client: ClientKey) -> io::Result<File> {
         self.make_directory()?;
-        open_or_make(&self.notes_path(client))
+        open_or_make(&self.beside(client, NOTES))
     }
 
     /// Removes these notes of what this client holds. From here on no broker believes the client.
     pub(crate) fn forget_notes(&self, client: ClientKey, notes: &File) {
-        remove(&self.notes_path(client), notes);
+        remove(&self.beside(client, NOTES), notes);
     }
 
     /// Removes the notes of a client that will not come back.
     pub(crate) fn forget_notes_of_dead(&self, client: ClientKey) {
-        let _ = remove_if_there(&self.notes_path(client));
+        let _ = remove_if_there(&self.beside(client, NOTES));
     }
 
     /// Whether any file of this client is locked. Removes those that are not.
     pub(crate) fn has_locked(&self, client: ClientKey) -> bool {
-        let paths = [self.path(client), self.inherited_path(client), self.temporary_path(client)];
+        let paths = [self.path(client), self.beside(client, LOCKS), self.beside(client, TEMPORARY)];
         paths.iter().filter(|path| !matches!(look_at(path), LockState::Free)).count() > 0
     }
 }

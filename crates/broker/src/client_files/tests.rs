@@ -94,7 +94,7 @@ fn a_revoked_inheritor_holds_nothing_although_its_file_is_still_open() {
         let (_inheritors, written) = hand_over(&files, b"claims");
         let kept = files.open_inherited([7; 16]).unwrap();
         if is_removed {
-            fs::remove_file(files.inherited_path([7; 16])).unwrap();
+            fs::remove_file(files.beside([7; 16], LOCKS)).unwrap();
         }
         written.revoke();
         assert!(files.inherited_by([7; 16], &kept).unwrap().is_none());
@@ -109,7 +109,7 @@ fn a_file_that_was_removed_is_found_by_who_has_it_open() {
     let client = [8; 16];
     let inheritor = files.reserve(client, 4).unwrap().hand_over(b"claims").unwrap();
     let found = || files.open_inherited_of(client, std::process::id());
-    fs::remove_file(files.inherited_path(client)).unwrap();
+    fs::remove_file(files.beside(client, LOCKS)).unwrap();
     let mut inherited = files.inherited_by(client, &found().unwrap()).unwrap().unwrap();
     assert_eq!(inherited.claims().unwrap(), b"claims");
     drop((inheritor, inherited));
@@ -119,7 +119,7 @@ fn a_file_that_was_removed_is_found_by_who_has_it_open() {
 #[test]
 fn removing_files_all_the_time_does_not_disturb_a_hand_over() {
     let (_directory, files) = files();
-    let temporary = files.temporary_path([7; 16]);
+    let temporary = files.beside([7; 16], TEMPORARY);
     let is_over = AtomicBool::new(false);
     let handed_over = thread::scope(|scope| {
         scope.spawn(|| {

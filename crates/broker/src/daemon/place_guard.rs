@@ -277,9 +277,7 @@ impl<'a> PlaceGuard<'a> {
 impl Drop for PlaceGuard<'_> {
     fn drop(&mut self) {
         for (path, file) in &self.elsewhere {
-            if lock_file::is_at(file, path) {
-                let _ = fs::remove_file(path);
-            }
+            lock_file::remove(path, file);
         }
     }
 }

@@ -93,9 +93,7 @@ fn sweep(directory: &Path) {
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == EXTENSION) {
             if let Ok(Some(file)) = lock_file::lock_existing(&path) {
-                if lock_file::is_at(&file, &path) {
-                    let _ = fs::remove_file(&path);
-                }
+                lock_file::remove(&path, &file);
             }
         }
     }
