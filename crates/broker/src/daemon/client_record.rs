@@ -6,9 +6,7 @@ mod claimed;
 mod events;
 mod inheritance;
 mod map_slots;
-mod messages;
 mod notes;
-mod open_agent;
 
 use std::{
     collections::HashSet,
@@ -20,7 +18,7 @@ use std::{
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use navlock_core::{
-    AgentInfo, ClientId, Error, ResourceName, UserAgent,
+    AgentInfo, ClientId, Error, LockManager, ResourceName, UserAgent,
     host::{self, RequestKind},
     look::{self, Change, ClientState},
 };
@@ -28,11 +26,9 @@ use navlock_engine::{FencingToken, RequestId};
 use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, Moment, Slot};
 
-use self::open_agent::OpenAgent;
 pub(super) use self::{
     ancestors::{Ancestors, HeldFor},
     claimed::Claimed,
-    messages::outcome_message,
 };
 use super::{
     delegations::Delegations,
@@ -44,7 +40,7 @@ use super::{
     options::Limits,
     outcome::Outcome,
     process::Process,
-    requests::{Requests, Shown},
+    requests::{RequestOwner, Requests, Shown},
     session_ends::ProtocolError,
 };
 use crate::{client_files::ClientFiles, clock};
@@ -97,6 +93,15 @@ pub(super) struct ShownOf<'a> {
     pub(super) bucket: &'a Arc<str>,
     pub(super) client_id: ClientId,
     pub(super) info: Arc<AgentInfo>,
+}
+
+/// An agent that a client has opened.
+struct OpenAgent {
+    locks: LockManager,
+    of: Arc<RequestOwner>,
+    info: Arc<AgentInfo>,
+    /// The command that it works for, if that is a child of the client's process.
+    command: Option<Process>,
 }
 
 impl ClientRecord {

@@ -70,10 +70,3 @@ impl Nested {
         self.names.0.is_empty()
     }
 }
-
-impl Cycles {
-    /// What the daemon tells the client of this request, if the request is in a cycle.
-    pub(super) fn of(&self, request: LockId) -> Option<&InCycle> {
-        self.requests.get(&request)
-    }
-}

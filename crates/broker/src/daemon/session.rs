@@ -28,7 +28,6 @@ pub(super) use self::{
 };
 use super::{
     answers::{Parts, QueryFuture},
-    client_record::outcome_message,
     connected::ConnectedClient,
     cycles::InCycle,
     guests::{OpenAnswer, User},
@@ -156,7 +155,7 @@ impl Session {
                 self.say(&said)?;
             }
         }
-        self.say(&outcome_message(request, outcome))
+        self.say(&outcome.into_message(request))
     }
 
     /// Leaves the next parts of the answer to be sent, as far as there is room.

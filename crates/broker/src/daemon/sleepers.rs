@@ -8,7 +8,7 @@ use navlock_engine::RequestId;
 use navlock_wire::{ClientKey, Slot, ToDaemon};
 
 use super::{
-    claims::{Claimant, Claims},
+    claims::Claims,
     client_record::ClientRecord,
     map::ClientMap,
     orphan::KeptFor,
@@ -65,9 +65,4 @@ impl Daemon {
             self.keep(key, client, own, KeptFor::Sleeper);
         }
     }
-}
-
-/// A sleeper's claims, to be settled with those of others.
-pub(super) fn claimant(sleeper: &Sleeper, claims: Claims) -> (ClientKey, Claimant) {
-    (sleeper.key, (Arc::clone(&sleeper.client), claims))
 }

@@ -17,7 +17,6 @@ use super::{
     reclaim,
     recovery::Believed,
     shared_client::{SharedClient, lock},
-    sleepers,
     state::Daemon,
 };
 use crate::{
@@ -69,7 +68,7 @@ impl Daemon {
         // hold.
         let mut sleepers = Vec::new();
         for (sleeper, claims) in if is_leased { Vec::new() } else { self.sleepers() } {
-            claimants.extend([sleepers::claimant(&sleeper, claims)]);
+            claimants.insert(sleeper.key, (Arc::clone(&sleeper.client), claims));
             sleepers.push(sleeper);
         }
         let (claimants, orphaned) = (claimants.into_values().collect::<Vec<_>>(), orphans.len());

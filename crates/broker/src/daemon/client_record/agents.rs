@@ -12,8 +12,7 @@ use navlock_wire::{Agent, BootTime, MAX_BUCKET, MAX_META, MAX_TEXT};
 
 use super::{
     super::{process::Process, requests::RequestOwner, session_ends::ProtocolError},
-    ClientRecord, NO_AGENT,
-    open_agent::OpenAgent,
+    ClientRecord, NO_AGENT, OpenAgent,
 };
 use crate::{clock::boot_time, this_process};
 

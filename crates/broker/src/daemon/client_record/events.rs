@@ -8,7 +8,7 @@ use navlock_core::{
 };
 use navlock_wire::{Agent, LookEvent, Moment};
 
-use super::{ClientRecord, open_agent::OpenAgent};
+use super::{ClientRecord, OpenAgent};
 use crate::clock;
 
 /// How much of a client is still to be read: the entries at the places before these.

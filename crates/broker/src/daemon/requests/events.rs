@@ -144,7 +144,7 @@ impl Requests {
         for (id, entry) in &self.entries {
             let request = entry.of.id(*id);
             let waits = matches!(entry.stage, Stage::Pending(_));
-            if let Some(told) = cycles.of(request).filter(|_| waits) {
+            if let Some(told) = cycles.requests.get(&request).filter(|_| waits) {
                 self.cycles.push_back((*id, told.clone()));
             }
         }
