@@ -75,6 +75,7 @@ mod surrounding;
 mod sync;
 mod system_error;
 mod this_process;
+mod timed_work;
 
 #[cfg(feature = "carried")]
 pub use crate::carried::serve_if_asked;
@@ -99,6 +100,7 @@ pub use crate::{
     },
     system_error::SystemError,
     this_process::{LONGEST_COMMAND, pid_namespace, this_process},
+    timed_work::within,
 };
 
 /// The target of what a daemon logs by [`tracing`].

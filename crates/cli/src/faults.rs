@@ -9,13 +9,13 @@ use std::{
     panic::{self, PanicHookInfo},
     path::{Path, PathBuf},
     process,
-    sync::{Arc, mpsc},
+    sync::Arc,
     thread,
     time::{Duration, SystemTime},
 };
 
 use navlock::Place;
-use navlock_broker::LOGS;
+use navlock_broker::{LOGS, within};
 
 use crate::{append::open_to_append, log::Log};
 
@@ -70,7 +70,7 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
         tracing::error!(target: LOGS, backtrace, "{fault}");
         let is_written = |file: PathBuf| {
             let line = line.clone();
-            aside(WRITE_TIMEOUT, move || append(&file, &line).is_ok()) == Some(true)
+            within(WRITE_TIMEOUT, move || append(&file, &line).is_ok()) == Some(true)
         };
         let file = state.as_deref().map(Place::faults_in);
         if !file.is_some_and(is_written) {
@@ -79,21 +79,6 @@ pub(crate) fn write_down(state: Option<PathBuf>, place: &Place, log: Arc<Log>) {
         }
         log.flush(WRITE_TIMEOUT);
     }));
-}
-
-/// Does this work on another thread, and waits for it for this long, because the process may end
-/// with this panic.
-fn aside<T: Send + 'static>(
-    timeout: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (done, is_done) = mpsc::channel();
-    let thread = thread::Builder::new().name("navlock-faults".to_owned());
-    let spawned = thread.spawn(move || {
-        // If the thread that waited has given up, nobody receives this.
-        let _ = done.send(work());
-    });
-    spawned.ok().and_then(|_| is_done.recv_timeout(timeout).ok())
 }
 
 fn line(fault: &PanicHookInfo<'_>, socket: &Path) -> String {
@@ -170,24 +155,9 @@ mod tests {
         let pipe = Place::faults_in(state.path());
         assert!(process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let file = pipe.clone();
-        in_time(move || append(&file, "one\n")).unwrap_err();
+        let appended = within(Duration::from_secs(20), move || append(&file, "one\n"));
+        appended.expect("it does not wait").unwrap_err();
         assert_eq!(known_in(pipe), None);
-    }
-
-    /// The outcome of work that must not take for ever.
-    fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-        let (done, is_done) = mpsc::channel();
-        thread::spawn(move || done.send(work()));
-        is_done.recv_timeout(Duration::from_secs(20)).expect("it waits")
-    }
-
-    #[test]
-    fn a_directory_that_does_not_answer_is_not_waited_for() {
-        let (answer, answered) = mpsc::channel::<()>();
-        let done = in_time(move || aside(Duration::from_millis(1), move || _ = answered.recv()));
-        assert_eq!(done, None);
-        drop(answer);
-        assert_eq!(aside(Duration::from_secs(60), || 7), Some(7));
     }
 
     /// The body of the next test, which runs it as a process of its own: a panic hook is of the

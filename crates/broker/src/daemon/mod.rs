@@ -59,7 +59,6 @@ mod stealing;
 mod takeover;
 mod telling;
 mod term_messages;
-mod timed_work;
 mod tokens;
 mod turns;
 

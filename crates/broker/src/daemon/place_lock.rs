@@ -9,8 +9,8 @@ use std::{
 
 use navlock_platform::{file, machine, user::ours};
 
-use super::{daemon_error::DaemonError, timed_work::within};
-use crate::{Place, connect_error::Reason, lock_file, spawn::connect};
+use super::daemon_error::DaemonError;
+use crate::{Place, connect_error::Reason, lock_file, spawn::connect, timed_work::within};
 
 /// How often a new daemon looks whether the earlier daemon will stay.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);

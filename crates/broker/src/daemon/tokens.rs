@@ -4,12 +4,7 @@ use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-        mpsc,
-    },
-    thread,
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -20,7 +15,7 @@ use navlock_platform::{
 };
 use navlock_wire::Moment;
 
-use crate::{Place, clock, lock_file};
+use crate::{Place, clock, lock_file, timed_work::within};
 
 /// How far the number in the files is ahead of the tokens that were given.
 const AHEAD: Duration = Duration::from_secs(60);
@@ -55,8 +50,8 @@ pub(super) struct Tokens {
     /// other threads read and write the file, and the daemon does not wait for these threads while
     /// clients wait for it.
     state: Option<PathBuf>,
-    /// Whether a thread that reads or writes this file is at work.
-    busy: Arc<AtomicBool>,
+    /// A thread that reads or writes this file has another reference while it is at work.
+    busy: Arc<()>,
     first: u64,
     started: Instant,
     /// The moment of the start, by the clock of [`Moment`]s.
@@ -188,20 +183,16 @@ impl Tokens {
         timeout: Duration,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        if self.busy.swap(true, SeqCst) {
+        let busy = Arc::clone(&self.busy);
+        // One is kept here, one was just made, and a thread at work has one.
+        if Arc::strong_count(&busy) > 2 {
             return None;
         }
-        let (done, is_done) = mpsc::channel();
-        let busy = Arc::clone(&self.busy);
-        let spawned = thread::Builder::new().name("navlock-tokens".to_owned()).spawn(move || {
+        within(timeout, move || {
             let outcome = work();
-            busy.store(false, SeqCst);
-            let _ = done.send(outcome);
-        });
-        if spawned.is_err() {
-            self.busy.store(false, SeqCst);
-        }
-        is_done.recv_timeout(timeout).ok()
+            drop(busy);
+            outcome
+        })
     }
 }
 
