@@ -208,16 +208,12 @@ impl Backend for MemoryBackend {
     }
 
     fn query(&self) -> QueryFuture<'_> {
-        let (held, pending) = self.snapshot(|agents, _, entry| agents.info(entry));
+        let (held, pending) = self.snapshot(None, |agents, _, entry| agents.info(entry));
         Box::pin(future::ready(Ok(LockManagerSnapshot::new(held, pending))))
     }
 
     fn inspect(&self, name: Option<ResourceName>) -> InspectFuture<'_> {
-        let (held, pending) = match name {
-            // FAST: the cost depends on this name only.
-            Some(name) => self.snapshot_of(&name, Agents::inspected),
-            None => self.snapshot(Agents::inspected),
-        };
+        let (held, pending) = self.snapshot(name.as_ref(), Agents::inspected);
         Box::pin(future::ready(Ok(Inspection::new(held, pending))))
     }
 

@@ -146,10 +146,7 @@ impl State {
         nested: &Nested,
         now: Instant,
     ) -> impl Iterator<Item = (RequestId, (LockName, Entry))> {
-        let of_one = name.map(|name| self.locks.snapshot_of(name));
-        let of_all = name.is_none().then(|| self.locks.snapshot_lock_state());
-        let entries = of_one.into_iter().flatten().chain(of_all.into_iter().flatten());
-        entries.filter_map(move |entry| {
+        self.entries(name).filter_map(move |entry| {
             let EntryRef { name, mode, agent, id, .. } = entry;
             let known = self.look_table.as_ref().and_then(|table| table.entries.get(&id));
             if let Some(known) = known {

@@ -103,15 +103,18 @@ impl LookTable {
         board.tell(bucket, |_| Change::Unavailable { name, agent: client_id });
     }
 
-    /// Notes that an agent has ended a request or a lock. Does nothing if it was gone before.
+    /// Notes that a request or a lock has ended: by its agent, unless it was `lost`. Does nothing if it was gone
+    /// before.
     #[cold]
     #[inline(never)]
-    pub(super) fn finished(&mut self, id: RequestId) {
-        let Some((name, Entry { id, token, .. })) = self.forget(id) else { return };
+    pub(super) fn ended(&mut self, id: RequestId, lost: Option<(Lost, Option<ClientId>)>) {
+        let Some((name, Entry { id, token, .. })) = self.entries.remove(&id) else { return };
+        shrink(&mut self.entries);
         let LookedBy { board, bucket, .. } = &self.by;
-        board.tell(bucket, |_| match token {
-            Some(_) => Change::Released { name, id },
-            None => Change::Aborted { name, id },
+        board.tell(bucket, |_| match (token, lost) {
+            (None, _) => Change::Aborted { name, id },
+            (Some(_), None) => Change::Released { name, id },
+            (Some(_), Some((how, by))) => Change::Lost { name, id, how, by },
         });
     }
 
@@ -135,48 +138,39 @@ impl LookTable {
                     Change::Granted { name: name.clone(), entry: entry.clone() }
                 });
             }
-            Event::Stolen(id) => self.lost(id, Lost::Stolen, thief),
-            Event::Terminated(id) => self.lost(id, Lost::Terminated, None),
+            Event::Stolen(id) => self.ended(id, Some((Lost::Stolen, thief))),
+            Event::Terminated(id) => self.ended(id, Some((Lost::Terminated, None))),
             // Other outcomes are return values of a request, and are told there.
             _ => {}
         }
     }
 
-    fn lost(&mut self, id: RequestId, how: Lost, by: Option<ClientId>) {
-        let Some((name, Entry { id, token, .. })) = self.forget(id) else { return };
-        let LookedBy { board, bucket, .. } = &self.by;
-        board.tell(bucket, |_| match token {
-            Some(_) => Change::Lost { name, id, how, by },
-            None => Change::Aborted { name, id },
-        });
-    }
-
     /// Notes that the request was made inside this lock as well.
     pub(super) fn put_inside(&mut self, id: RequestId, inside: LockId) {
-        let Self { by: LookedBy { board, bucket, .. }, entries, .. } = self;
-        let Some((name, entry)) = entries.get_mut(&id) else { return };
-        if entry.token.is_none() && !entry.inside.contains(&inside) {
-            entry.inside.push(inside);
-            let (name, entry) = (name.clone(), entry.clone());
-            board.tell(bucket, |_| Change::Requested { name, entry });
-        }
+        self.change(id, |entry| {
+            let is_new = !entry.inside.contains(&inside);
+            entry.inside.extend(is_new.then_some(inside));
+            is_new
+        });
     }
 
     /// Notes how long the request waits.
     pub(super) fn note_patience(&mut self, id: RequestId, patience: Patience) {
+        self.change(id, |entry| {
+            let known = entry.patience;
+            entry.patience = known.max(patience);
+            known < patience
+        });
+    }
+
+    /// Tells a waiting request again, if `change` has changed it.
+    fn change(&mut self, id: RequestId, change: impl FnOnce(&mut Entry) -> bool) {
         let Self { by: LookedBy { board, bucket, .. }, entries, .. } = self;
         let Some((name, entry)) = entries.get_mut(&id) else { return };
-        if entry.token.is_none() && entry.patience < patience {
-            entry.patience = patience;
+        if entry.token.is_none() && change(entry) {
             let (name, entry) = (name.clone(), entry.clone());
             board.tell(bucket, |_| Change::Requested { name, entry });
         }
-    }
-
-    fn forget(&mut self, id: RequestId) -> Option<(LockName, Entry)> {
-        let forgotten = self.entries.remove(&id);
-        shrink(&mut self.entries);
-        forgotten
     }
 }
 

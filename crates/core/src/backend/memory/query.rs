@@ -9,35 +9,29 @@ use crate::{ClientId, Inspected, LockInfo, Position, sync::lock};
 type Lists<T> = (Vec<T>, Vec<T>);
 
 impl MemoryBackend {
-    /// What is held and pending in the bucket, each entry as `show` makes it. All shards stay locked until the
-    /// lists are made, because the entries borrow from them.
+    /// What is held and pending, in the bucket or of one name, each entry as `show` makes it. The shards stay locked
+    /// until the lists are made, because the entries borrow from them.
     pub(super) fn snapshot<T>(
         &self,
+        name: Option<&ResourceName>,
         show: impl Fn(&Agents, &State, EntryRef<'_>) -> T,
     ) -> Lists<T> {
-        let mut lists = (Vec::new(), Vec::new());
-        let states = self.lock_all();
+        let (mut held, mut pending) = (Vec::new(), Vec::new());
+        let states = match name {
+            // FAST: the cost depends on this name only.
+            Some(name) => vec![self.shard_of(name).lock()],
+            None => self.lock_all(),
+        };
         // No agent of an entry has been closed yet: to close an agent first ends what it has, in the
         // shards.
         let agents = lock(&self.agents);
         for state in &states {
-            let entries = state.locks.snapshot_lock_state();
-            list(entries, |entry| show(&agents, state, entry), &mut lists);
+            for entry in state.entries(name) {
+                let list = if entry.is_held { &mut held } else { &mut pending };
+                list.push(show(&agents, state, entry));
+            }
         }
-        lists
-    }
-
-    /// What is held and pending of one name, each entry as `show` makes it.
-    pub(super) fn snapshot_of<T>(
-        &self,
-        name: &ResourceName,
-        show: impl Fn(&Agents, &State, EntryRef<'_>) -> T,
-    ) -> Lists<T> {
-        let mut lists = (Vec::new(), Vec::new());
-        let state = self.shard_of(name).lock();
-        let agents = lock(&self.agents);
-        list(state.locks.snapshot_of(name), |entry| show(&agents, &state, entry), &mut lists);
-        lists
+        (held, pending)
     }
 
     pub(super) fn position_of(&self, name: &ResourceName, client_id: ClientId) -> Position {
@@ -63,16 +57,5 @@ impl Agents {
     pub(super) fn info(&self, entry: EntryRef<'_>) -> LockInfo {
         let client_id = self.known[&entry.agent].state.client_id();
         LockInfo::new(entry.name.clone(), entry.mode, client_id)
-    }
-}
-
-/// Adds the entries to the two lists, each as `show` makes it.
-fn list<'a, T>(
-    entries: impl Iterator<Item = EntryRef<'a>>,
-    show: impl Fn(EntryRef<'a>) -> T,
-    (held, pending): &mut Lists<T>,
-) {
-    for entry in entries {
-        if entry.is_held { &mut *held } else { &mut *pending }.push(show(entry));
     }
 }

@@ -3,7 +3,9 @@
 use std::{collections::HashMap, sync::Arc, task::Waker};
 
 use foldhash::fast::RandomState;
-use navlock_engine::{AgentId, Event, FencingToken, LockManager, NameHasher, RequestId};
+use navlock_engine::{
+    AgentId, EntryRef, Event, FencingToken, LockManager, NameHasher, RequestId, ResourceName,
+};
 
 use super::look_table::LookTable;
 use crate::{
@@ -67,6 +69,16 @@ impl Shard {
 }
 
 impl State {
+    /// The locks and requests of one name, or all of them.
+    pub(super) fn entries(
+        &self,
+        name: Option<&ResourceName>,
+    ) -> impl Iterator<Item = EntryRef<'_>> {
+        let of_one = name.map(|name| self.locks.snapshot_of(name));
+        let of_all = name.is_none().then(|| self.locks.snapshot_lock_state());
+        of_one.into_iter().flatten().chain(of_all.into_iter().flatten())
+    }
+
     /// Takes the next event of a command. Returns the waker of the request or lock concerned, if it
     /// has one.
     ///
@@ -183,7 +195,7 @@ fn tell_all(mut state: MutexGuard<'_, State>, thief: Option<ClientId>, first: Op
 pub(super) fn tell_end(mut state: MutexGuard<'_, State>, id: RequestId) {
     let mut wakers = Vec::new();
     if let Some(table) = &mut state.look_table {
-        table.finished(id);
+        table.ended(id, None);
     }
     state.take_events::<true>(None, &mut wakers);
     state.give_back_memory();

@@ -117,12 +117,8 @@ pub fn deadlocks(overview: &Overview) -> Vec<Deadlock> {
     found(overview, true)
 }
 
-/// The certain deadlocks alone, which takes less time.
-pub(super) fn certain_deadlocks(overview: &Overview) -> Vec<Deadlock> {
-    found(overview, false)
-}
-
-fn found(overview: &Overview, with_possible: bool) -> Vec<Deadlock> {
+/// All deadlocks, with those that are only possible or without.
+pub(super) fn found(overview: &Overview, with_possible: bool) -> Vec<Deadlock> {
     // FAST: mostly nobody waits, or the waits lead no further.
     if overview.queues.values().all(|queue| queue.pending.is_empty()) {
         return Vec::new();

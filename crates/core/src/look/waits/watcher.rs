@@ -7,10 +7,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::{
-    Deadlock,
-    deadlocks::{certain_deadlocks, deadlocks},
-};
+use super::{Deadlock, deadlocks::found};
 use crate::look::{LockId, Overview};
 
 /// Finds deadlocks in overviews that are given to it one after the other. It tells each deadlock once:
@@ -80,22 +77,17 @@ impl Watcher {
         // They are in a map because there may be very many.
         let known = self.seen.iter().enumerate().map(|(at, seen)| (seen.deadlock.gives_way(), at));
         let known: HashMap<LockId, usize, RandomState> = known.collect();
-        let look = if self.only_certain { certain_deadlocks } else { deadlocks };
-        for found in look(overview) {
-            let place = known.get(&found.gives_way()).map(|at| &mut self.seen[*at]);
-            match place {
+        for deadlock in found(overview, !self.only_certain) {
+            let known = known.get(&deadlock.gives_way()).map(|at| &mut self.seen[*at]);
+            let is_certain = deadlock.is_certain;
+            let new = SeenDeadlock { deadlock, since: now, is_confirmed: false };
+            match known {
                 // If a cycle with the same last request has other members now, the deadlock that
                 // was seen first counts, because it still stands.
-                Some(seen) if seen.deadlock.is_certain || !found.is_certain => {}
+                Some(seen) if seen.deadlock.is_certain || !is_certain => {}
                 // The deadlock was only possible before, and is certain now.
-                Some(seen) => {
-                    *seen = SeenDeadlock { deadlock: found, since: now, is_confirmed: false }
-                }
-                None => self.seen.push(SeenDeadlock {
-                    deadlock: found,
-                    since: now,
-                    is_confirmed: false,
-                }),
+                Some(seen) => *seen = new,
+                None => self.seen.push(new),
             }
         }
         let lasting = self.lasting;
