@@ -7,6 +7,7 @@ use std::{
 
 use navlock_platform::{
     inheritance::has_output,
+    process::Handle,
     socket::Stream,
     surroundings::peculiarities,
     wait::{Interest, Source, wait_many},
@@ -15,7 +16,7 @@ use navlock_platform::{
 use super::{
     args::HoldArgs,
     keeper::END_OF_TEXT,
-    process::{Process, ended},
+    process::{check_signal, ended, open},
     role::Role,
 };
 use crate::{
@@ -30,7 +31,7 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
                        held; if nobody needs the id, redirect the output to /dev/null";
         return Err(Failure::new(1, message));
     }
-    let process = args.while_pid.map(Process::open).transpose()?;
+    let process = args.while_pid.map(open).transpose()?;
     if let Some(process) = &process {
         if process.number() == process::id() {
             let message = "--while-pid names this 'navlock hold' itself, which ends when it has the \
@@ -38,7 +39,7 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::new(USAGE, message));
         }
         if args.on_lost != OnLost::Ignore {
-            process.check_signal(args.on_lost)?;
+            check_signal(process.number(), args.on_lost)?;
         }
     }
     // The keeper has this process's stderr until it has the locks.
@@ -52,7 +53,7 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
     let text = receive_text(&mut keeper)?;
     // The keeper has looked the process up by its id. The id belonged to this process as long as
     // the process had not ended.
-    if let Some(process) = process.filter(Process::has_ended) {
+    if let Some(process) = process.filter(Handle::has_ended) {
         return Err(ended(process.number()));
     }
     write_out(&text).map_err(|error| {
@@ -64,9 +65,9 @@ pub(super) fn ask(args: &HoldArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Waits until the keeper has something to say.
-fn wait(keeper: &Stream, process: Option<&Process>) -> Result<(), Failure> {
+fn wait(keeper: &Stream, process: Option<&Handle>) -> Result<(), Failure> {
     loop {
-        let asked = [Some(keeper.source()), process.map(Process::source)].into_iter().flatten();
+        let asked = [Some(keeper.source()), process.map(Source::source)].into_iter().flatten();
         let asked: Vec<_> = asked.map(|source| (source, Interest::READ)).collect();
         let came = match wait_many(&asked, None) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -9,14 +9,14 @@ use navlock::{AgentInfo, LockGuard, LockManager, ResourceName, this_process};
 use navlock_platform::{
     descriptor,
     inheritance::{self, keep_files_private},
-    process::leave_terminal,
+    process::{self, Handle, leave_terminal},
 };
 
 use self::{
     connection::{Asker, cannot},
     serving::{Held, Keeper},
 };
-use super::{args::HoldArgs, guard::Guard, process::Process, socket::Socket, timer::Timer};
+use super::{args::HoldArgs, guard::Guard, process::open, socket::Socket, timer::Timer};
 use crate::{
     args::{OnLost, Take},
     commands::{Context, acquire::Request, named::in_order_of, stream_waker::WakeEnd},
@@ -66,7 +66,7 @@ fn begin(
     // No relative path is used from here on, and the file system of the former working folder can
     // be unmounted.
     let _ = std::env::set_current_dir("/");
-    let process = args.while_pid.map(Process::open).transpose()?;
+    let process = args.while_pid.map(open).transpose()?;
     let info = described(args, process.as_ref())?;
     let request = Request::new(context, &args.request)?;
     let locks = &request.locks;
@@ -95,7 +95,7 @@ fn begin(
     let text = written(locks, &names, &guards, args.json);
     let guard = leave(context, args).map_err(cannot)?;
     hand_over(&text);
-    guard.iter().for_each(Guard::arm);
+    guard.iter().for_each(Guard::say);
     let Request { reach, locks, .. } = request;
     Ok(Keeper {
         held: Some(Held { guards, locks, reach }),
@@ -128,7 +128,7 @@ fn leave(context: &Context, args: &HoldArgs) -> io::Result<Option<Guard>> {
 }
 
 /// The description of the holder for others: the process that the hold is for, if there is one.
-fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Failure> {
+fn described(args: &HoldArgs, process: Option<&Handle>) -> Result<AgentInfo, Failure> {
     let mut info = this_process();
     // Who waits for a hold that ends by itself does not wait for ever.
     if args.ttl.is_none() {
@@ -137,7 +137,7 @@ fn described(args: &HoldArgs, process: Option<&Process>) -> Result<AgentInfo, Fa
     match process {
         Some(process) => {
             info.pid = process.number();
-            info.command = process.name();
+            info.command = process::name(process.number());
         }
         // Others are shown the keeper itself: the keeper is the process to kill if nobody knows the
         // hold's id any more.

@@ -9,13 +9,14 @@ use std::{
 
 use navlock::{BrokerReach, LockGuard, LockManager};
 use navlock_platform::{
+    process::Handle,
     socket::Stream,
     wait::{Interest, Source, wait_many},
 };
 
 use super::super::{
     guard::Guard,
-    process::Process,
+    process::tell_of_loss,
     question::{Answer, Question, line, parse},
     socket::Socket,
     timer::Timer,
@@ -52,7 +53,7 @@ pub(super) struct Keeper {
     /// A text for people: which lock was lost, and how. Empty if none was lost.
     pub(super) lost: String,
     pub(super) socket: Socket,
-    pub(super) process: Option<Process>,
+    pub(super) process: Option<Handle>,
     pub(super) on_lost: OnLost,
     pub(super) guard: Option<Guard>,
     pub(super) timer: Timer,
@@ -71,7 +72,7 @@ impl Keeper {
         self.look_for_losses();
         let answered = self.wait();
         if let Some(guard) = &self.guard {
-            guard.dismiss();
+            guard.say();
         }
         // The locks are released before anybody is told of the release.
         let held = self.held.take();
@@ -97,7 +98,7 @@ impl Keeper {
             let fixed: [_; FIXED] = [
                 Some(self.wake_end.source()),
                 Some(self.socket.listener().source()),
-                self.process.as_ref().map(Process::source),
+                self.process.as_ref().map(Source::source),
                 self.timer.source(),
                 self.socket.removal(),
             ];
@@ -152,10 +153,10 @@ impl Keeper {
         self.held = None;
         // It is told now, and not once more if this process is killed.
         if let Some(guard) = self.guard.take() {
-            guard.dismiss();
+            guard.say();
         }
         if let Some(process) = &self.process {
-            process.tell_of_loss(self.on_lost);
+            tell_of_loss(process, self.on_lost);
         }
     }
 
@@ -164,7 +165,7 @@ impl Keeper {
             return Answer::Lost(self.lost.clone());
         }
         let Some(usual) = self.time else {
-            let process = self.process.as_ref().map_or(0, Process::number);
+            let process = self.process.as_ref().map_or(0, Handle::number);
             return Answer::Refused(format!(
                 "it has no time that it ends by: it ends when process {process} has ended"
             ));
