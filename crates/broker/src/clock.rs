@@ -44,11 +44,6 @@ pub(crate) fn boot_time(since_start: Duration) -> BootTime {
     BootTime(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A time in milliseconds, in the form that messages have.
-pub(crate) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// How long it is until this moment.
 pub(crate) fn until(BootTime(then): BootTime) -> Duration {
     Duration::from_nanos(then.saturating_sub(uptime().0))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub(crate) use navlock::host::{elapsed, seconds};
+pub(crate) use navlock::host::{elapsed, milliseconds as millis, seconds};
 use navlock_platform::clock;
 
 /// The time that something took, to about three digits: `85µs`, `12.3ms`, `1.25s`. Longer times are
@@ -21,11 +21,6 @@ pub(crate) fn taken(time: Duration) -> String {
 /// while the machine is suspended.
 pub(crate) fn uptime() -> Duration {
     Duration::from_nanos(clock::uptime())
-}
-
-/// The time in milliseconds.
-pub(crate) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

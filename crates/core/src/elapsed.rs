@@ -37,6 +37,11 @@ pub fn seconds(time: Duration) -> String {
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A span of time in whole milliseconds, as programs are told it.
+pub fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn two(seconds: u64, unit: u64, large: &str, part: u64, small: &str) -> String {
     match seconds % unit / part {
         0 => format!("{}{large}", seconds / unit),

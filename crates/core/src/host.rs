@@ -20,7 +20,7 @@ pub use crate::{
         MemoryReach, PositionFuture, QueryFuture, Reach, ReclaimFuture, RevokeFuture, Term, Ticket,
     },
     clip::{clip_bytes, clip_chars},
-    elapsed::{elapsed, seconds},
+    elapsed::{elapsed, milliseconds, seconds},
     further::{Further, LockRef, NameRef, Unheard},
     guard::PolledGuard,
     json::Object,

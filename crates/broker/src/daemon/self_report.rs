@@ -1,11 +1,14 @@
 //! The daemon's status, and its report on itself.
 
-use navlock_core::{Error, host};
+use navlock_core::{
+    Error,
+    host::{self, milliseconds},
+};
 use navlock_platform::surroundings;
 use navlock_wire::{Failure, LogState, Status};
 
 use super::{delegations::Tally, orphan::KeptFor, shared_client::lock, state::Daemon};
-use crate::{LOGS, Numbers, Report, clock::milliseconds, convert::failure, pid_namespace};
+use crate::{LOGS, Numbers, Report, convert::failure, pid_namespace};
 
 impl Daemon {
     /// The status now, without details.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{Change, Entry, Event, LockId, LockName, Overview};
-use crate::{AgentInfo, ClientId, host::Object};
+use crate::{AgentInfo, ClientId, elapsed::milliseconds, host::Object};
 
 /// The lines of a look, from its beginning to its end. Each line tells an event, with what was known
 /// of its subject before.
@@ -220,8 +220,4 @@ fn more(change: &Change) -> Vec<(&'static str, String)> {
         Change::ClientWent { client } => vec![("client", client.to_string())],
         _ => Vec::new(),
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
