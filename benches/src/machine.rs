@@ -26,8 +26,9 @@ impl Drop for Ended {
 pub(crate) struct Machine {
     program: PathBuf,
     broker: Ended,
+    socket: PathBuf,
     // Removed when the broker has ended.
-    directory: TempDir,
+    _directory: TempDir,
 }
 
 impl Drop for Machine {
@@ -44,7 +45,7 @@ impl Machine {
     ///
     /// If its broker cannot be started.
     pub(crate) fn alone() -> Result<Self, String> {
-        Self::start("")
+        Self::start("sock", "")
     }
 
     /// A machine that shares its locks by the etcd at this endpoint. It owns names that it has taken so
@@ -56,10 +57,13 @@ impl Machine {
     pub(crate) fn on_etcd(endpoint: &str, keep_names: Option<u32>) -> Result<Self, String> {
         let keep_names = keep_names.map(|often| format!("keep-names = {often}\n"));
         let keep_names = keep_names.unwrap_or_default();
-        Self::start(&format!("[etcd]\nendpoints = [\"{endpoint}\"]\n{keep_names}"))
+        Self::start(
+            "sock.store-main",
+            &format!("[stores.main]\netcd = [\"{endpoint}\"]\n{keep_names}"),
+        )
     }
 
-    fn start(settings: &str) -> Result<Self, String> {
+    fn start(socket: &'static str, settings: &str) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("a machine: {error}");
         let program = env::current_exe().map_err(failed)?.with_file_name("navlock");
         if !program.exists() {
@@ -71,11 +75,12 @@ impl Machine {
         let directory = tempfile::tempdir().map_err(failed)?;
         let settings = format!("log = \"warn\"\n{settings}");
         fs::write(directory.path().join("config.toml"), settings).map_err(failed)?;
-        let mut command = navlock(&program, directory.path());
+        let socket = directory.path().join(socket);
+        let mut command = navlock(&program, &socket);
         // It ends by itself if this process is killed.
         command.args(["daemon", "run", "--idle-seconds", "60"]);
         let broker = ready(command, "the broker")?;
-        Ok(Self { program, broker, directory })
+        Ok(Self { program, broker, socket, _directory: directory })
     }
 
     /// The broker's process.
@@ -85,7 +90,7 @@ impl Machine {
 
     /// The command, on this machine.
     pub(crate) fn navlock(&self, words: &[&str]) -> Command {
-        let mut command = navlock(&self.program, self.directory.path());
+        let mut command = navlock(&self.program, &self.socket);
         command.args(words);
         command
     }
@@ -96,16 +101,13 @@ impl Machine {
     ///
     /// If the broker is not there.
     pub(crate) fn client(&self, may_own: bool) -> Result<UserAgent, String> {
-        client(&socket(self.directory.path()), may_own)
+        client(&self.socket, may_own)
     }
 }
 
-fn socket(directory: &Path) -> PathBuf {
-    directory.join("sock")
-}
-
-/// The command, for a machine whose files are in this folder.
-fn navlock(program: &Path, directory: &Path) -> Command {
+/// The command, for a machine whose broker has this socket and its files beside it.
+fn navlock(program: &Path, socket: &Path) -> Command {
+    let directory = socket.parent().unwrap_or(Path::new("/"));
     let mut command = Command::new(program);
     // It gets no settings from the surroundings of this program.
     for (name, _) in env::vars_os()
@@ -113,7 +115,7 @@ fn navlock(program: &Path, directory: &Path) -> Command {
     {
         command.env_remove(name);
     }
-    command.env("NAVLOCK_SOCKET", socket(directory)).env("NAVLOCK_STATE", directory);
+    command.env("NAVLOCK_SOCKET", socket).env("NAVLOCK_STATE", directory);
     command.env("NAVLOCK_CONFIG", directory.join("config.toml")).stdin(Stdio::null());
     command
 }

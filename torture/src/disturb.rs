@@ -249,14 +249,14 @@ impl Run<'_> {
 
     fn remove(&mut self) -> Option<()> {
         let machine = self.any_machine();
-        let directory = self.sandbox.machines[machine].directory.clone();
-        let clients = directory.join("sock.clients");
+        let of = &self.sandbox.machines[machine];
+        let clients = of.beside("clients");
         let what = self.dice.below(8);
         let path = match what {
-            0 => directory.join("sock"),
-            1 => directory.join("sock.broker.lock"),
-            2 => directory.join("sock.spawn.lock"),
-            3 => directory.join("sock.tokens"),
+            0 => of.socket(),
+            1 => of.beside("broker.lock"),
+            2 => of.beside("spawn.lock"),
+            3 => of.beside("tokens"),
             4 => clients,
             5 | 6 => {
                 let files = fs::read_dir(&clients).ok()?.flatten();

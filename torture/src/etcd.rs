@@ -96,7 +96,7 @@ impl Etcd {
             let endpoints = endpoints.collect::<Vec<_>>().join(", ");
             let taken = if may_own { nth } else { 0 };
             let settings = format!(
-                "[etcd]\nendpoints = [{endpoints}]\ntime-to-live = {TIME_TO_LIVE}\nkeep-names = {taken}\n"
+                "[stores.main]\netcd = [{endpoints}]\ntime-to-live = {TIME_TO_LIVE}\nkeep-names = {taken}\n"
             );
             fs::write(&machine.config, settings)?;
         }

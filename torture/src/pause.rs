@@ -118,7 +118,7 @@ impl Run<'_> {
                 self.violated(now(), &format!("m{machine}: {name} is not free: {status}: {said}"));
             }
         }
-        let clients = self.sandbox.machines[machine].directory.join("sock.clients");
+        let clients = self.sandbox.machines[machine].beside("clients");
         let nothing = format!("m{machine} has no files of clients that are gone");
         // A broker on etcd notes its own leases in this directory.
         let are_gone = |files: Vec<OsString>| {

@@ -12,7 +12,10 @@ use rustix::{
     mount::{MountFlags, mount},
 };
 
-use crate::{events::DIRECTORY, options::Options};
+use crate::{
+    events::DIRECTORY,
+    options::{Options, Reach},
+};
 
 /// The size of the disk.
 const BYTES: u64 = 4 << 20;
@@ -23,13 +26,20 @@ pub(crate) struct Machine {
     /// The broker's place, on the small disk.
     pub(crate) directory: PathBuf,
     pub(crate) config: PathBuf,
+    /// The name of the socket.
+    socket: &'static str,
     /// A folder that the disturbances of the small disk do not reach.
     state: PathBuf,
 }
 
 impl Machine {
     pub(crate) fn socket(&self) -> PathBuf {
-        self.directory.join("sock")
+        self.directory.join(self.socket)
+    }
+
+    /// The broker's file of this name, or its directory.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{}.{name}", self.socket))
     }
 
     /// The faults that the machine's brokers have noted.
@@ -69,7 +79,9 @@ impl Sandbox {
         if !compiled.success() {
             return Err(io::Error::other("cc cannot compile clock.c"));
         }
+        let socket = if options.reach == Reach::Etcd { "sock.store-main" } else { "sock" };
         let machines = (0..machines).map(|nth| Machine {
+            socket,
             directory: disk.join(format!("m{nth}")),
             config: logs.join(format!("m{nth}.toml")),
             state: logs.join(format!("m{nth}.state")),
@@ -86,13 +98,13 @@ impl Sandbox {
 
     /// A program that finds the `navlock` and the broker of this machine.
     pub(crate) fn program(&self, machine: usize, program: &Path) -> Command {
-        let Machine { directory, config, state } = &self.machines[machine];
+        let Machine { config, state, .. } = &self.machines[machine];
         let mut command = Command::new(program);
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.logs.join("home"))
-            .env("NAVLOCK_SOCKET", directory.join("sock"))
+            .env("NAVLOCK_SOCKET", self.machines[machine].socket())
             .env("NAVLOCK_CONFIG", config)
             .env("NAVLOCK_STATE", state)
             .env("NAVLOCK_BIN", &self.navlock)

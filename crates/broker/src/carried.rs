@@ -28,7 +28,6 @@ use crate::{
 #[derive(Default, Deserialize)]
 struct Keys {
     delegate: Option<bool>,
-    etcd: Option<toml::Table>,
 }
 
 /// Lets this program be its own broker, so that [`local`](crate::local) needs no program `navlock`: if
@@ -67,15 +66,16 @@ fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     close_inherited()?;
     inheritance::leave(true);
     leave_terminal();
-    let keys: Keys = match settings_files::find(settings_files::chosen()?.as_deref())? {
-        Some((path, text)) => settings_files::parse(&path, &text)?,
-        None => Keys::default(),
-    };
-    if keys.etcd.is_some() {
+    let place = Place::from_env()?;
+    if place.store().is_some() || env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty()) {
         let why = "the settings ask for etcd, which the broker that a program carries does not use; \
                    install navlock, and set NAVLOCK_BIN to its path";
         return Err(why.into());
     }
+    let keys: Keys = match settings_files::all(settings_files::chosen()?.as_deref())?.first() {
+        Some((path, text)) => settings_files::parse(path, text)?,
+        None => Keys::default(),
+    };
     let delegate = keys.delegate.unwrap_or(true);
     let state = settings_files::state_directory();
     let mut options = Options { state, delegate, ..Options::default() };
@@ -84,7 +84,7 @@ fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     options.details.push(("started by".to_owned(), starter));
     options.end = Some(Arc::new(told_to_end()?));
     let user_agent = |first| Ok(daemon::user_agent(first));
-    daemon::run(&Place::from_env()?, user_agent, &options, || {
+    daemon::run(&place, user_agent, &options, || {
         let _ = writeln!(io::stdout(), "{READY_LINE}");
         let _ = descriptor::leave(&[Stream::Input, Stream::Output, Stream::Error]);
     })?;

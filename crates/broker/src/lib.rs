@@ -52,6 +52,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod buckets;
 #[cfg(feature = "carried")]
 mod carried;
 pub mod client;

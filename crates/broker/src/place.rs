@@ -20,7 +20,10 @@ use navlock_platform::{
 
 use self::directories::{SYSTEM_VARIABLE, own_directory, system_directory};
 pub use self::place_error::PlaceError;
-use crate::{private_tmp, settings_files};
+use crate::{
+    buckets::{Buckets, is_store},
+    private_tmp, settings_files,
+};
 
 /// The place of one broker.
 ///
@@ -68,6 +71,13 @@ enum Kind {
     System,
 }
 
+/// The variable that names the store whose broker is meant.
+pub(crate) const STORE_VARIABLE: &str = "NAVLOCK_STORE";
+
+/// What stands between the name of a user's own socket and the name of a store, in the name of the socket of the
+/// store's broker.
+const OF_STORE: &str = ".store-";
+
 /// The name of the file with the bound of fencing tokens, in the place and in the directory for
 /// state.
 const TOKENS: &str = "tokens";
@@ -77,25 +87,50 @@ const TOKENS: &str = "tokens";
 const FAULTS: &str = "faults.log";
 
 impl Place {
-    /// The place that `NAVLOCK_SOCKET` names, or else that of the machine's broker if `NAVLOCK_SYSTEM` is set,
-    /// or else the one that the key `socket` names in the user's settings or in `/etc/navlock.toml`, or else
-    /// the place where all processes of this user meet.
+    /// The place of the user's own broker: the one that `NAVLOCK_SOCKET` names, or else the one that the key
+    /// `socket` names in the user's settings or in `/etc/navlock.toml`, or else the place where all processes of
+    /// this user meet. If `NAVLOCK_STORE` names a store, it is the place of the user's broker of that store. If
+    /// `NAVLOCK_SYSTEM` is set and `NAVLOCK_SOCKET` is not, it is that of the machine's broker.
     ///
     /// # Errors
     ///
     /// [`PlaceError::Settings`] if there are settings that cannot be used. If this program ignored
     /// them, it might use another place than the other programs, and would not meet them.
     pub fn from_env() -> Result<Self, PlaceError> {
-        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        if !is_set("NAVLOCK_SOCKET") && Self::names_system() {
-            return Ok(Self::of_system());
+        Self::with_buckets().map(|(place, _)| place)
+    }
+
+    /// The place of the broker that this bucket lives with, by the settings. Where the environment or the settings
+    /// name no other, it is the place [from the environment](Self::from_env).
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn of_bucket(bucket: &str) -> Result<Self, PlaceError> {
+        let (own, buckets) = Self::with_buckets()?;
+        Ok(buckets.place_of(bucket, &own))
+    }
+
+    /// The place from the environment, and which buckets live elsewhere. None does if the environment has chosen one
+    /// broker for all of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn with_buckets() -> Result<(Self, Buckets), PlaceError> {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let socket = set("NAVLOCK_SOCKET");
+        if socket.is_none() && Self::names_system() {
+            return Ok((Self::of_system(), Buckets::default()));
         }
-        let socket = std::env::var_os("NAVLOCK_SOCKET").filter(|socket| !socket.is_empty());
-        let socket = match socket {
-            Some(socket) => Some(socket.into()),
-            None => settings_files::socket().map_err(PlaceError::Settings)?,
-        };
-        Ok(socket.map_or_else(Self::of_user, Self::at))
+        let (chosen, buckets) = settings_files::for_clients().map_err(PlaceError::Settings)?;
+        let own = socket.map(PathBuf::from).or(chosen).map_or_else(Self::of_user, Self::at);
+        let Some(store) = set(STORE_VARIABLE) else { return Ok((own, buckets)) };
+        let store = store.to_string_lossy();
+        if !is_store(&store) {
+            return Err(PlaceError::NotAStore(store.into_owned()));
+        }
+        Ok((own.of_store(&store), Buckets::default()))
     }
 
     /// The place where all processes of this user meet.
@@ -128,6 +163,9 @@ impl Place {
     /// which nobody else may write. A relative path is taken from the current directory.
     pub fn at(socket: impl AsRef<Path>) -> Self {
         let socket = socket.as_ref();
+        if let Some((own, store)) = without_store(socket) {
+            return Self::at(own).of_store(store);
+        }
         let absolute = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
         let own = Self::of_user();
         // A place has one set of files, even if several paths lead to the place: `/var/run` is
@@ -142,6 +180,27 @@ impl Place {
         } else {
             Self { socket: absolute, kind: Kind::Chosen }
         }
+    }
+
+    /// The place of the user's broker of a store, if the user's own broker, or that of another store, is at this place.
+    #[must_use]
+    pub fn of_store(&self, store: &str) -> Self {
+        let own = self.own().socket;
+        let mut name = own.file_name().unwrap_or_default().to_owned();
+        name.push(OF_STORE);
+        name.push(store);
+        Self { socket: own.with_file_name(name), kind: self.kind }
+    }
+
+    /// The store whose broker is at this place. `None` if it is no store's.
+    pub fn store(&self) -> Option<&str> {
+        without_store(&self.socket).map(|(_, store)| store)
+    }
+
+    /// The place of the user's own broker, if this is one of a store's.
+    pub(crate) fn own(&self) -> Self {
+        let own = without_store(&self.socket).map(|(own, _)| own);
+        Self { socket: own.unwrap_or_else(|| self.socket.clone()), kind: self.kind }
     }
 
     /// The path of the socket.
@@ -225,7 +284,7 @@ impl Place {
     }
 
     fn beside(&self, name: &str) -> PathBuf {
-        if self.kind != Kind::Chosen {
+        if self.kind != Kind::Chosen && self.store().is_none() {
             return self.socket.with_file_name(name);
         }
         // Several brokers may use the same directory.
@@ -283,6 +342,12 @@ impl Place {
             _ => Ok(()),
         }
     }
+}
+
+/// The socket of the user's own broker, and the store, if this is the socket of a store's broker.
+fn without_store(socket: &Path) -> Option<(PathBuf, &str)> {
+    let (own, store) = socket.file_name()?.to_str()?.rsplit_once(OF_STORE)?;
+    (!own.is_empty() && is_store(store)).then(|| (socket.with_file_name(own), store))
 }
 
 /// The last two names of a path: the name of the socket and the name of its directory.

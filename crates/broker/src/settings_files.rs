@@ -1,5 +1,5 @@
 //! The files of settings. This module reads the part that both clients and brokers need: where the
-//! broker is.
+//! user's own broker is, and where buckets live.
 //!
 //! One file is for the machine, and one is for the user. The paths of the files, like the broker's
 //! place, depend on the uid alone, so that all processes that should meet read the same files.
@@ -16,9 +16,12 @@ use navlock_platform::{
     file::{mode_of, owner_of, without_waiting},
     user::{self, ROOT, ours},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 
-use crate::SettingsError;
+use crate::{
+    SettingsError,
+    buckets::{Buckets, OfClients},
+};
 
 /// The variable that names a file of settings.
 pub const CONFIG: &str = "NAVLOCK_CONFIG";
@@ -28,12 +31,6 @@ const NAME: &str = "navlock";
 
 /// How much of a file of settings is read at most, in bytes. No file of settings is this long.
 const ENOUGH: u64 = 1 << 20;
-
-/// The keys of a file that clients read. All other keys are for brokers.
-#[derive(Deserialize)]
-struct OfClients {
-    socket: Option<PathBuf>,
-}
 
 /// The user's home directory, from the password file. `$HOME` is not used, because a broker gets this
 /// variable from whichever client happened to start the broker.
@@ -147,37 +144,44 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Settings
     })
 }
 
-/// The socket that the settings choose: the one in the user's file, or else the one in the machine's
-/// file.
-pub(crate) fn socket() -> Result<Option<PathBuf>, SettingsError> {
-    if let Some(path) = chosen()? {
-        return socket_in(&path, &read_chosen(&path)?);
-    }
-    for path in places() {
-        if let Some(text) = read(&path)? {
-            if let Some(socket) = socket_in(&path, &text)? {
-                return Ok(Some(socket));
-            }
+/// What the settings say for clients: the socket of the user's own broker, which the user's file chooses or else the
+/// machine's, and where buckets live, by both.
+pub(crate) fn for_clients() -> Result<(Option<PathBuf>, Buckets), SettingsError> {
+    let (mut chosen, mut files) = (None, Vec::new());
+    for (path, text) in all(self::chosen()?.as_deref())? {
+        let said: OfClients = parse(&path, &text)?;
+        if let Some(socket) = said.socket.as_ref().filter(|_| chosen.is_none()) {
+            chosen = Some(socket_in(&path, socket)?);
         }
+        files.push((path, text, said));
     }
-    Ok(None)
+    Ok((chosen, Buckets::of(files)?))
 }
 
-/// The file at its path, with its text: the one that was chosen, or else the first one that exists.
+/// Where buckets live, by the file that was chosen, or else by the user's and the machine's.
+///
+/// # Errors
+///
+/// Those of [`all`], and if a line cannot be meant.
+pub fn buckets(chosen: Option<&Path>) -> Result<Buckets, SettingsError> {
+    let files = all(chosen)?.into_iter().map(|(path, text)| {
+        let said = parse(&path, &text)?;
+        Ok((path, text, said))
+    });
+    Buckets::of(files.collect::<Result<_, SettingsError>>()?)
+}
+
+/// The files, each with its text: the one that was chosen, or else those of the [`places`] that exist.
 ///
 /// # Errors
 ///
 /// Those of [`read_chosen`] and [`read`].
-pub fn find(chosen: Option<&Path>) -> Result<Option<(PathBuf, String)>, SettingsError> {
+pub fn all(chosen: Option<&Path>) -> Result<Vec<(PathBuf, String)>, SettingsError> {
     if let Some(path) = chosen {
-        return Ok(Some((path.to_owned(), read_chosen(path)?)));
+        return Ok(vec![(path.to_owned(), read_chosen(path)?)]);
     }
-    for path in places() {
-        if let Some(text) = read(&path)? {
-            return Ok(Some((path, text)));
-        }
-    }
-    Ok(None)
+    let found = places().into_iter().map(|path| Ok(read(&path)?.map(|text| (path, text))));
+    found.filter_map(Result::transpose).collect()
 }
 
 /// A directory of the user that outlives `/tmp`, for the files that brokers keep. It is the directory
@@ -190,14 +194,11 @@ pub fn state_directory() -> Option<PathBuf> {
     }
 }
 
-fn socket_in(path: &Path, text: &str) -> Result<Option<PathBuf>, SettingsError> {
-    let Some(socket) = parse::<OfClients>(path, text)?.socket else {
-        return Ok(None);
-    };
+fn socket_in(path: &Path, socket: &Path) -> Result<PathBuf, SettingsError> {
     // The machine's file is for all users of the machine, and each user needs their own socket.
     let meant = socket.to_str().map(|text| text.replace("{uid}", &ours().to_string()));
     let why = match meant.map(PathBuf::from) {
-        Some(meant) if meant.is_absolute() => return Ok(Some(meant)),
+        Some(meant) if meant.is_absolute() => return Ok(meant),
         Some(_) => "write an absolute path; {uid} in it is the user's number",
         None => "it is no text in UTF-8",
     };
@@ -217,7 +218,9 @@ mod tests {
     use super::*;
 
     fn socket_of(text: &str) -> Result<Option<PathBuf>, SettingsError> {
-        socket_in(Path::new("/c.toml"), text)
+        let path = Path::new("/c.toml");
+        let socket = parse::<OfClients>(path, text)?.socket;
+        socket.map(|socket| socket_in(path, &socket)).transpose()
     }
 
     fn wrong(text: &str) -> String {
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn the_settings_choose_a_socket_for_each_user() {
         assert_eq!(socket_of(""), Ok(None));
-        assert_eq!(socket_of("[etcd]\nendpoints = []\n"), Ok(None));
+        assert_eq!(socket_of("[stores.main]\netcd = []\n"), Ok(None));
         let chosen = socket_of("socket = \"/run/navlock-users/{uid}/sock\"");
         assert_eq!(chosen, Ok(Some(format!("/run/navlock-users/{}/sock", ours()).into())));
         assert!(

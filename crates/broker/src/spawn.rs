@@ -23,7 +23,7 @@ use self::startup_lines::wait_until_ready;
 pub use self::startup_lines::{READY_LINE, WAITS_FOR};
 use crate::{
     CLIENT_LOGS, Place, PlaceError, connect_error::Reason, deadline::Deadline, lock_file,
-    this_process::program_name,
+    place::STORE_VARIABLE, this_process::program_name,
 };
 
 /// How long a daemon may take to accept a client, and to answer its first message.
@@ -192,8 +192,13 @@ fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<()
         .stdin(Stdio::null())
         .stdout(saying.try_clone().map_err(failed)?)
         .stderr(saying)
-        .env("NAVLOCK_SOCKET", place.socket())
+        .env("NAVLOCK_SOCKET", place.own().socket())
         .envs(is_own.then_some((MARKER, "1")));
+    match place.store() {
+        // The broker of a store is on no other etcd.
+        Some(store) => command.env(STORE_VARIABLE, store).env_remove("NAVLOCK_ETCD"),
+        None => command.env_remove(STORE_VARIABLE),
+    };
     let_go(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     let socket = place.socket().display();

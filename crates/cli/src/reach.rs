@@ -109,12 +109,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, password) = (folder.path().join("c.toml"), folder.path().join("secret"));
         let etcd =
-            "[etcd]\nendpoints = [\"127.0.0.1:1\"]\nuser = \"u\"\npassword-file = \"secret\"\n";
+            "[stores.main]\netcd = [\"127.0.0.1:1\"]\nuser = \"u\"\npassword-file = \"secret\"\n";
         fs::write(&file, etcd).unwrap();
         fs::write(&password, "s3cret\n").unwrap();
         fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
         let args = SettingsArgs { etcd: None, config: Some(file) };
-        let etcd = Settings::load(&args).unwrap().etcd.unwrap();
+        let etcd = Settings::load(&args, Some("main")).unwrap().etcd.unwrap();
         fs::remove_file(&password).unwrap();
         let error = connect(&etcd).err().unwrap();
         assert!(error.to_string().contains("'navlock doctor' says what is wrong"), "{error}");

@@ -35,12 +35,19 @@ pub(super) struct BrokerBackend {
     /// The names that the connection owns.
     owned: Arc<Owned>,
     name: Arc<str>,
+    /// Why the bucket's broker cannot be connected to. The connection is then that to another broker.
+    unreachable: Option<Error>,
 }
 
 impl BrokerBackend {
     pub(super) fn new(connection: Arc<Connection>, name: &str) -> Self {
         let owned = Arc::clone(&connection.shared().owned);
-        Self { connection, owned, name: name.into() }
+        Self { connection, owned, name: name.into(), unreachable: None }
+    }
+
+    /// A bucket whose broker cannot be connected to, for this reason: each request for a lock fails with it.
+    pub(super) fn unreachable(connection: Arc<Connection>, name: &str, why: Error) -> Self {
+        Self { unreachable: Some(why), ..Self::new(connection, name) }
     }
 
     /// Tells the daemon more of a request. What is told before the request is [made](Backend::made) is sent
@@ -99,8 +106,11 @@ impl BrokerBackend {
 
     /// # Errors
     ///
-    /// If there is no such bucket in any broker.
+    /// If there is no such bucket in any broker, or its broker cannot be connected to.
     fn check_bucket(&self) -> Result<(), Error> {
+        if let Some(why) = &self.unreachable {
+            return Err(why.clone());
+        }
         too_long("bucket's name", self.name.len(), MAX_BUCKET)
     }
 }

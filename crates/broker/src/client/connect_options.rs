@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf, time::Duration};
 
-use crate::{Place, PlaceError, connect_error::ConnectError, deadline::Deadline};
+use crate::{Place, PlaceError, buckets::Buckets, connect_error::ConnectError, deadline::Deadline};
 
 /// Which broker to connect to, and how to start it.
 ///
@@ -29,7 +29,8 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Connects to the broker at this place. Without this option, the place is [`Place::from_env`].
+    /// Connects to the broker at this place, for all buckets. Without this option, each bucket is with the broker
+    /// that the settings say: see [`Place::of_bucket`].
     #[must_use]
     pub fn place(mut self, place: Place) -> Self {
         self.place = Some(place);
@@ -63,8 +64,8 @@ impl ConnectOptions {
 
     /// Whether the broker must be one whose locks are seen beyond this machine. If it must be and is not,
     /// connecting fails with [`Reason::NotShared`](crate::Reason::NotShared). Without this option, the
-    /// broker must be such a one if `NAVLOCK_ETCD` is set, because whoever has set the variable relies on
-    /// that.
+    /// broker must be such a one if it is that of a store, or if `NAVLOCK_ETCD` is set, because whoever has set
+    /// the variable relies on that.
     #[must_use]
     pub fn shared(mut self, must_be: bool) -> Self {
         self.shared = Some(must_be);
@@ -100,16 +101,19 @@ impl ConnectOptions {
         self.timeout.map_or_else(Deadline::none, Deadline::after)
     }
 
-    pub(super) fn find_place(&self) -> Result<Place, ConnectError> {
+    /// The place of the broker, and which buckets live with others.
+    pub(super) fn find_place(&self) -> Result<(Place, Buckets), ConnectError> {
         let unplaced = |error: PlaceError| ConnectError {
             socket: Place::of_user().socket().to_owned(),
             reason: error.into(),
         };
-        self.place.clone().map_or_else(Place::from_env, Ok).map_err(unplaced)
+        let chosen = self.place.clone().map(|place| (place, Buckets::default()));
+        chosen.map_or_else(Place::with_buckets, Ok).map_err(unplaced)
     }
 
-    pub(super) fn must_be_shared(&self) -> bool {
+    pub(super) fn must_be_shared(&self, place: &Place) -> bool {
         let is_set = || env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty());
-        self.shared.unwrap_or_else(is_set)
+        let says = || place.store().is_some() || is_set() && !place.is_of_system();
+        self.shared.unwrap_or_else(says)
     }
 }

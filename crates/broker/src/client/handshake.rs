@@ -57,7 +57,7 @@ fn try_connect(
     };
     check_peer(place, &socket)?;
     let (MessageStream { socket, heard, .. }, reach) = shake_hands(socket, deadline)?;
-    if reach.is_none() && options.must_be_shared() {
+    if reach.is_none() && options.must_be_shared(place) {
         return Err(Reason::NotShared);
     }
     socket.set_nonblocking(true).map_err(|error| Reason::Io("connecting", error.into()))?;

@@ -26,6 +26,7 @@
 //! granted to another machine.
 
 mod backend;
+mod by_bucket;
 mod client_table;
 mod connect_options;
 mod connection;
@@ -57,6 +58,7 @@ use tokio::sync::oneshot;
 pub(crate) use self::handshake::ask_for_file;
 use self::{
     backend::BrokerBackend,
+    by_bucket::ByBucket,
     connection::{Connection, Shared, start_thread},
     maintainer::Maintainer,
     reader::WakePipe,
@@ -69,6 +71,7 @@ pub use self::{
 };
 use crate::{
     Place,
+    buckets::Buckets,
     client_files::ClientFiles,
     connect_error::{ConnectError, Reason},
 };
@@ -135,10 +138,17 @@ pub async fn system() -> Result<UserAgent, Error> {
     Ok(UserAgent::with_reach(BrokerReach::connect(options).await?))
 }
 
-/// The reach of one machine, through one connection. Clones share the connection. It ends when the
-/// last clone is gone, and all that was made with the clones.
+/// The reach of one machine, through a connection to the user's own broker. Buckets that live elsewhere by the
+/// settings have connections of their own, which are made when these buckets are first asked for something; see
+/// [`Place::of_bucket`]. Clones share the connections. They end when the last clone is gone, and all that was made
+/// with the clones.
 #[derive(Clone, Debug)]
-pub struct BrokerReach(Arc<Connection>);
+pub struct BrokerReach {
+    /// That to the user's own broker, or to the one that was chosen for all buckets.
+    connection: Arc<Connection>,
+    /// `None` if no bucket lives with another broker.
+    elsewhere: Option<Arc<ByBucket>>,
+}
 
 impl BrokerReach {
     /// Connects to the broker, and starts it if it is not there. Works on any executor, because the
@@ -159,13 +169,19 @@ impl BrokerReach {
     ///
     /// # Errors
     ///
-    /// Why there is no connection. No error is final: the next call tries again.
+    /// Why there is no connection. No error is final: the next call tries again. Where the settings say of some
+    /// buckets that they live elsewhere, the connection is made when it is needed, and the requests of that time have
+    /// the error.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection, once it is there.
     pub async fn connect(options: ConnectOptions) -> Result<Self, ConnectError> {
-        let place = options.find_place()?;
+        let (place, buckets) = options.find_place()?;
+        if !buckets.is_empty() {
+            // Perhaps no bucket of the user's own broker is opened.
+            return Self::connect_when_needed(options);
+        }
         let socket = place.socket().to_owned();
         let failed = |reason| ConnectError { socket, reason };
         // This is a channel of tokio, which needs no runtime.
@@ -183,7 +199,7 @@ impl BrokerReach {
         });
         match thread {
             Ok(()) => match connection.await {
-                Ok(Ok(connection)) => Ok(Self(Arc::new(connection))),
+                Ok(Ok(connection)) => Ok(connection.into()),
                 Ok(Err(reason)) => Err(failed(reason)),
                 Err(_panicked) => Err(failed(Reason::Panicked)),
             },
@@ -221,12 +237,12 @@ impl BrokerReach {
     ///
     /// The errors of [`connect`](Self::connect).
     pub fn connect_blocking(options: ConnectOptions) -> Result<Self, ConnectError> {
-        let place = options.find_place()?;
+        let (place, buckets) = options.find_place()?;
         let socket = place.socket().to_owned();
-        match open(place, options, Shared::hold_back) {
+        match open(place.clone(), options.clone(), Shared::hold_back) {
             Ok((connection, maintainer)) => {
                 connection.shared().start_thread_later(|| maintainer.run());
-                Ok(Self(Arc::new(connection)))
+                Ok(Self::with(connection, place, buckets, options))
             }
             Err(reason) => Err(ConnectError { socket, reason }),
         }
@@ -238,14 +254,14 @@ impl BrokerReach {
     /// needed and none could be had. In the last case, the caller should ask each lock now and then
     /// whether it is lost.
     pub fn pending_source(&self) -> Option<impl Source + use<>> {
-        self.0.shared().pending_source()
+        self.connection.shared().pending_source()
     }
 
     /// Reads what the broker has sent until now, even if a thread is about to read it. After this
     /// call, each lock knows whether it is lost, as far as the broker has said so. This is for
     /// callers that also wait for something else, and may have heard of that first.
     pub fn read_pending(&self) {
-        self.0.shared().read_all();
+        self.connection.shared().read_all();
     }
 
     /// Starts the thread that reads this connection and keeps it, if there is none.
@@ -268,7 +284,7 @@ impl BrokerReach {
     ///
     /// If this process may have no more threads. The call can be repeated.
     pub fn keep(&self) -> io::Result<()> {
-        self.0.shared().keep()
+        self.connection.shared().keep()
     }
 
     /// A connection that the first request makes, in the way of [`connect`](Self::connect). Nobody
@@ -292,17 +308,16 @@ impl BrokerReach {
     ///
     /// If this process may have no more threads or descriptors.
     pub fn connect_when_needed(options: ConnectOptions) -> Result<Self, ConnectError> {
-        let place = options.find_place()?;
-        let socket = place.socket().to_owned();
-        let failed = |reason| ConnectError { socket, reason };
-        let (connection, maintainer) = match prepare(place, options) {
-            Ok(prepared) => prepared,
-            Err(reason) => return Err(failed(reason)),
-        };
-        match maintainer_thread(move || maintainer.run_when_needed()) {
-            Ok(()) => Ok(Self(Arc::new(connection))),
-            Err(reason) => Err(failed(reason)),
-        }
+        let (place, buckets) = options.find_place()?;
+        let connection = connect_when_needed(place.clone(), options.clone())?;
+        Ok(Self::with(connection, place, buckets, options))
+    }
+
+    /// The reach with this connection to the user's own broker.
+    fn with(connection: Connection, own: Place, buckets: Buckets, options: ConnectOptions) -> Self {
+        let is_all = buckets.is_empty();
+        let elsewhere = (!is_all).then(|| Arc::new(ByBucket::new(own, buckets, options)));
+        Self { connection: Arc::new(connection), elsewhere }
     }
 
     /// Takes room for a [`Lifeline`], by which programs will inherit locks of these names.
@@ -311,13 +326,13 @@ impl BrokerReach {
     ///
     /// If the broker's directory has no room for the lifeline, or cannot be written to.
     pub fn prepare_lifeline(&self, names: &[ResourceName]) -> io::Result<PreparedLifeline> {
-        PreparedLifeline::new(&self.0, names)
+        PreparedLifeline::new(&self.connection, names)
     }
 
     /// How many names this connection owns now. It takes and releases owned names without asking
     /// the broker, until somebody else asks for them. See [`ConnectOptions::delegate`].
     pub fn owned(&self) -> usize {
-        let shared = self.0.shared();
+        let shared = self.connection.shared();
         if shared.is_forked() { 0 } else { shared.owned.count() }
     }
 
@@ -327,11 +342,27 @@ impl BrokerReach {
     ///
     /// [`Error::Unreachable`].
     pub async fn status(&self) -> Result<Status, Error> {
-        let answer = query::Answer::ask(&self.0, |query| ToDaemon::Status { query }).await?;
+        let answer =
+            query::Answer::ask(&self.connection, |query| ToDaemon::Status { query }).await?;
         let other =
             || Unreachable::new(UnreachableKind::Protocol, "the broker answered another question");
         answer.status.ok_or_else(|| other().into())
     }
+}
+
+impl From<Connection> for BrokerReach {
+    fn from(connection: Connection) -> Self {
+        Self { connection: Arc::new(connection), elsewhere: None }
+    }
+}
+
+/// A connection that the first request makes. See [`BrokerReach::connect_when_needed`].
+fn connect_when_needed(place: Place, options: ConnectOptions) -> Result<Connection, ConnectError> {
+    let socket = place.socket().to_owned();
+    let prepared = prepare(place, options).and_then(|(connection, maintainer)| {
+        maintainer_thread(move || maintainer.run_when_needed()).map(|()| connection)
+    });
+    prepared.map_err(|reason| ConnectError { socket, reason })
 }
 
 /// Starts the thread that keeps a connection. It ends with the connection.
@@ -373,12 +404,20 @@ fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Maintai
 
 impl Reach for BrokerReach {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
-        Box::new(BrokerBackend::new(Arc::clone(&self.0), name))
+        let found =
+            self.elsewhere.as_ref().map_or(Ok(None), |elsewhere| elsewhere.connection(name));
+        let own = || Arc::clone(&self.connection);
+        Box::new(match found {
+            Ok(found) => BrokerBackend::new(found.unwrap_or_else(own), name),
+            Err(error) => BrokerBackend::unreachable(own(), name, error.into()),
+        })
     }
 
-    /// Looks through a connection of its own, which is no client.
+    /// Looks through a connection of its own, which is no client, at the broker of the bucket that is looked at.
     fn look(&self, options: &LookOptions) -> Option<Box<dyn Looking>> {
-        let place = Place::at(&self.0.shared().path);
+        let place = self.elsewhere.as_ref().zip(options.bucket.as_deref());
+        let place = place.map(|(elsewhere, bucket)| elsewhere.place_of(bucket));
+        let place = place.unwrap_or_else(|| Place::at(&self.connection.shared().path));
         Some(Box::new(Look::new(place, options.clone())))
     }
 }

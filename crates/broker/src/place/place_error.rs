@@ -24,6 +24,8 @@ pub enum PlaceError {
     NotAllowed(PathBuf, String),
     /// There are no brokers for several users on this system.
     NoSystem,
+    /// The variable `NAVLOCK_STORE` contains this, which is no name of a store.
+    NotAStore(String),
     /// The settings cannot be used, for this reason. They might say where the place is.
     Settings(SettingsError),
     /// The path is longer than the system allows for a socket.
@@ -64,8 +66,14 @@ impl fmt::Display for PlaceError {
                     "on this system no broker serves several users; leave --system out",
                 );
             }
+            Self::NotAStore(name) => {
+                return write!(
+                    f,
+                    "NAVLOCK_STORE: {name:?} is no name of a store; write one of the settings, or unset it"
+                );
+            }
             Self::Settings(why) => {
-                write!(f, "{why} (NAVLOCK_SOCKET goes before the settings)")?;
+                write!(f, "{why}")?;
                 return private_tmp::tell_peculiarities(f);
             }
             Self::TooLong(path) => {

@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     path::{Path, PathBuf},
 };
 
@@ -11,6 +12,7 @@ use clap::{
 };
 
 use navlock::Project;
+use navlock_broker::buckets::is_store;
 
 use crate::exit::{Failure, USAGE};
 
@@ -49,7 +51,13 @@ pub(crate) struct Common {
     #[arg(long, global = true)]
     pub(crate) system: bool,
 
-    /// The broker's socket, instead of the one that all processes of this user share.
+    /// Use the locks of this store of the settings, whatever the bucket is.
+    ///
+    /// Without this, the settings say by [buckets] where the locks of a bucket are.
+    #[arg(long, global = true, env = STORE, hide_env_values = true, value_name = "NAME")]
+    pub(crate) store: Option<String>,
+
+    /// The socket of this user's own broker, instead of the one that all processes of this user share.
     #[arg(
         long, global = true, env = SOCKET, hide_env_values = true, value_name = "PATH",
         value_parser = OsStringValueParser::new().map(PathBuf::from)
@@ -76,6 +84,9 @@ pub(crate) struct Common {
 /// The variable that names the bucket.
 pub(crate) const BUCKET: &str = "NAVLOCK_BUCKET";
 
+/// The variable that names the store.
+pub(crate) const STORE: &str = "NAVLOCK_STORE";
+
 /// The variable that names the socket.
 pub(crate) const SOCKET: &str = "NAVLOCK_SOCKET";
 
@@ -87,9 +98,17 @@ impl Common {
     /// If two buckets or two brokers were named, or the working folder cannot be used.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         // The option goes before the variable.
-        let named = self.socket.as_deref().map(Path::as_os_str);
-        if self.system && named.is_some_and(|it| env::var_os(SOCKET).as_deref() != Some(it)) {
-            let message = "--system and --socket name two brokers; leave one of them out";
+        let socket = self.socket.as_deref().map(Path::as_os_str);
+        let store = self.store.as_deref().map(OsStr::new);
+        for (option, variable, named) in [("--socket", SOCKET, socket), ("--store", STORE, store)] {
+            if self.system && named.is_some_and(|it| env::var_os(variable).as_deref() != Some(it)) {
+                let message = "name two brokers; leave one of them out";
+                return Err(Failure::new(USAGE, format_args!("--system and {option} {message}")));
+            }
+        }
+        self.store = self.store.take().filter(|store| !store.is_empty());
+        if let Some(store) = self.store.as_ref().filter(|store| !is_store(store)) {
+            let message = format_args!("{store:?} is no name of a store; give one of the settings");
             return Err(Failure::new(USAGE, message));
         }
         if !self.project {
@@ -126,6 +145,7 @@ mod tests {
             (&["--bucket b", "--bucket=b"], |common| common.bucket == "b"),
             (&["--project"], |common| common.project),
             (&["--system"], |common| common.system),
+            (&["--store s"], |common| common.store.as_deref() == Some("s")),
             (&["--socket s"], |common| common.socket.as_deref() == Some(Path::new("s"))),
             (&["-q", "--quiet"], |common| common.quiet),
             (&["-v", "--verbose"], |common| common.verbose),
@@ -147,8 +167,10 @@ mod tests {
 
     #[test]
     fn one_broker_is_named() {
-        let mut both: Common = parsed("query --system --socket s");
-        assert_eq!(both.settle().unwrap_err().code(), USAGE);
+        for both in ["--system --socket s", "--system --store s", "--store A/b"] {
+            let mut both: Common = parsed(&format!("query {both}"));
+            assert_eq!(both.settle().unwrap_err().code(), USAGE);
+        }
         let mut one: Common = parsed("query --system");
         assert!(one.settle().is_ok());
     }

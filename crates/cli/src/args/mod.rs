@@ -7,7 +7,7 @@ pub(crate) mod settings;
 pub(crate) mod values;
 
 pub(crate) use self::{
-    common::{BUCKET, Common, SOCKET},
+    common::{BUCKET, Common, SOCKET, STORE},
     on_lost::OnLost,
     request::{RequestArgs, TIMEOUT, Take},
     settings::SettingsArgs,

@@ -9,11 +9,11 @@ use clap::{
 
 /// The help about the file of settings.
 pub(crate) const HELP: &str = "\
-Clients start brokers without options, so the settings are in a file. The broker reads the first of
-~/.config/navlock/config.toml and /etc/navlock.toml that exists. The file does not depend on who
-starts the broker. The variable NAVLOCK_ETCD does: it is for containers and tests.
+Clients start brokers without options, so the settings are in files: ~/.config/navlock/config.toml
+and /etc/navlock.toml. Both are read, and what the first says goes before what the second says. They
+do not depend on who starts the broker. NAVLOCK_ETCD does: it is for containers and tests.
 
-  socket = \"/run/navlock-users/{uid}/sock\"  # where the broker is; clients read this too
+  socket = \"/run/navlock-users/{uid}/sock\"  # where this user's own broker is
   delegate = true                      # clients can take a name again without asking the broker,
                                        # until somebody else asks for the name; NAVLOCK_DELEGATE=0
                                        # switches this off
@@ -22,8 +22,19 @@ starts the broker. The variable NAVLOCK_ETCD does: it is for containers and test
   log-names = false                    # true: the log has names of locks at every level, and not
                                        # only at debug and trace; variable NAVLOCK_LOG_NAMES=1
 
-  [etcd]
-  endpoints = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # or URLs: http://, https://
+A bucket that no line names lives on this machine, for this user. Others live where their line says.
+A pattern has one * at most, and the longest that fits counts:
+
+  [buckets.\"deploy\"]
+  system = true                        # on this machine, for several users: see --system
+  [buckets.\"fleet-*\"]
+  etcd = \"main\"                        # in this store, for all machines that use it
+  [buckets.\"fleet-cache\"]             # on this machine after all
+
+Each store has a broker of its own. It can be started by 'navlock daemon run --store main'.
+
+  [stores.main]
+  etcd = [\"10.0.0.1:2379\", \"10.0.0.2:2379\"]  # the endpoints, or URLs: http://, https://
   follow-members = true                # also use members that etcd names, if a member advertises
                                        # one of the endpoints
   namespace = \"navlock\"                # other namespaces do not see these locks
@@ -48,11 +59,10 @@ fails. You can replace them at any time.
 An etcd with --auto-tls cannot be used, because navlock does not support keys of its kind (P-521).
 Give the etcd a certificate by --cert-file and --key-file.
 
-For etcd only the endpoints are required.
+For etcd only the endpoints are required. NAVLOCK_ETCD and --etcd name the endpoints of an etcd for
+all buckets that no line names, without further settings.
 
-The setting socket is looked for in both files, also if the other settings are only in one of them.
---socket and NAVLOCK_SOCKET go before the user's file, and the user's file goes before
-/etc/navlock.toml. {uid} stands for the user's number.
+NAVLOCK_SOCKET goes before the setting socket. {uid} stands for the user's number.
 
 /etc/navlock.toml must belong to root. No other user may be able to write one of the files. Other
 users must not be able to read the files of the password and the key. Relative paths start at the
@@ -61,13 +71,13 @@ folder of the settings file.";
 /// On which etcd a broker is, if on one.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
-    /// The endpoints of the etcd by which machines share their locks.
+    /// The endpoints of an etcd by which machines share the locks of all buckets that no line of the settings names.
     ///
-    /// Separate endpoints by commas.
+    /// Separate endpoints by commas. With --store, they are used in place of the store's own.
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
     pub(crate) etcd: Option<String>,
 
-    /// The settings file, instead of the user's or the machine's.
+    /// The settings file, instead of the user's and the machine's.
     #[arg(
         long, env = "NAVLOCK_CONFIG", hide_env_values = true, value_name = "FILE",
         value_parser = OsStringValueParser::new().map(PathBuf::from)

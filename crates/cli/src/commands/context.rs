@@ -1,21 +1,56 @@
 //! What the common options chose, and how to connect to the broker that they name.
 
+use std::env;
+
 use clap::ColorChoice;
 use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
 };
 
+use navlock_broker::buckets::{Buckets, Home, Line};
+
 use super::Role;
-use crate::{args::Common, exit::Failure, verbosity::Verbosity};
+use crate::{
+    args::{Common, SOCKET},
+    exit::Failure,
+    settings::STARTED_BY,
+    text::printable,
+    verbosity::Verbosity,
+};
 
 /// What the common options chose.
 pub(super) struct Context {
     pub(super) bucket: String,
+    /// The place of the broker that the bucket lives with.
     pub(super) place: Place,
+    /// The line of the settings that says so, if one does.
+    home: Option<Line>,
     pub(super) verbosity: Verbosity,
     pub(super) colour: ColorChoice,
     /// Which process of a `navlock hold` this is.
     pub(super) role: Role,
+}
+
+/// The place of the broker that this bucket lives with, and the line of the settings that says so.
+fn find(common: &Common, bucket: &str) -> Result<(Place, Option<Line>), PlaceError> {
+    if common.system {
+        return Ok((Place::of_system(), None));
+    }
+    let chosen = common.socket.as_ref().filter(|socket| !socket.as_os_str().is_empty());
+    // Whoever gives the option means that very broker. The variable says where the user's own broker is.
+    let option = chosen.filter(|socket| env::var_os(SOCKET).as_deref() != Some(socket.as_os_str()));
+    let (own, buckets) = match option {
+        Some(socket) => (Place::at(socket), Buckets::default()),
+        None => Place::with_buckets()?,
+    };
+    if let Some(store) = &common.store {
+        return Ok((own.of_store(store), None));
+    }
+    // A broker that a client has started is told by the client which one it is.
+    let is_broker = env::var_os(STARTED_BY).is_some();
+    let line = buckets.line_of(bucket).filter(|_| !is_broker);
+    let place = line.map_or_else(|| own.clone(), |line| line.place(&own));
+    Ok((place, line.cloned()))
 }
 
 impl Context {
@@ -24,20 +59,31 @@ impl Context {
     pub(super) fn new(common: &Common, role: Role) -> (Self, Option<PlaceError>) {
         // The bucket and the socket may come from variables. An empty variable counts as unset.
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
-        let place = match &common.socket {
-            _ if common.system => Ok(Place::of_system()),
-            Some(socket) if !socket.as_os_str().is_empty() => Ok(Place::at(socket)),
-            _ => Place::from_env(),
-        };
-        let unplaced = place.as_ref().err().cloned();
-        let place = place.unwrap_or_else(|_| Place::of_user());
+        let found = find(common, bucket);
+        let unplaced = found.as_ref().err().cloned();
+        let (place, home) = found.unwrap_or_else(|_| (Place::of_user(), None));
         let (verbosity, colour) = (Verbosity::of(common), common.color);
-        (Self { bucket: bucket.to_owned(), place, verbosity, colour, role }, unplaced)
+        (Self { bucket: bucket.to_owned(), place, home, verbosity, colour, role }, unplaced)
+    }
+
+    /// Where the bucket lives and why, for people.
+    pub(super) fn home(&self) -> String {
+        let here = || match self.place.store() {
+            Some(store) => Home::Store(store.to_owned()),
+            None if self.place.is_of_system() => Home::System,
+            None => Home::Own,
+        };
+        let bucket = printable(&format!("{:?}", self.bucket));
+        match &self.home {
+            Some(line) => format!("the bucket {bucket} lives {} ({line})", line.home()),
+            None => format!("the bucket {bucket} lives {}", here()),
+        }
     }
 
     /// Connects to the broker.
     pub(super) fn connect(&self, options: ConnectOptions) -> Result<BrokerReach, Failure> {
         let reach = BrokerReach::connect_blocking(options).map_err(Error::from)?;
+        self.verbosity.detail(self.home());
         self.verbosity.detail(format_args!("connected to {}", self.place.socket().display()));
         Ok(reach)
     }

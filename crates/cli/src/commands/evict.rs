@@ -28,7 +28,7 @@ removes only what it has found when it looked. A key that has changed since then
 Exit codes:
   0   the lock, the request or the key was removed
   1   it does not exist, or has just changed
-  64  no settings name an etcd
+  64  no etcd is named
   69  the settings or the etcd cannot be used")]
 pub(crate) struct EvictArgs {
     /// The lock's name.
@@ -51,13 +51,11 @@ pub(crate) struct EvictArgs {
 }
 
 pub(super) fn evict(context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
-    let settings = Settings::load(&args.settings);
+    let settings = Settings::load(&args.settings, context.place.store());
     let settings = settings.map_err(|wrong| Failure::new(UNREACHABLE, wrong))?;
-    // The machine's broker has no etcd.
-    let etcd = settings.etcd.as_ref().filter(|_| !context.place.is_of_system());
-    let Some(etcd) = etcd else {
+    let Some(etcd) = &settings.etcd else {
         let why = "locks of one machine end with their processes, and there is nothing to evict; \
-                   what is on etcd can be evicted, and no settings name one (--etcd, --config)";
+                   what is on etcd can be evicted: name its store (--store, --bucket) or its endpoints (--etcd)";
         return Err(Failure::new(USAGE, why));
     };
     evict_from(etcd, context, args)

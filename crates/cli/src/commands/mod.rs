@@ -85,6 +85,9 @@ pub(crate) enum Command {
 /// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker
 /// can run.
 pub(crate) fn dispatch(mut cli: Cli) -> Result<ExitCode, Failure> {
+    if let Command::Doctor(doctor) = &mut cli.command {
+        doctor.bucket.take().into_iter().for_each(|bucket| cli.common.bucket = bucket);
+    }
     cli.common.settle()?;
     let (context, unplaced) = Context::new(&cli.common, cli.role);
     let placed = || match &unplaced {

@@ -8,7 +8,10 @@ use std::{
 
 use navlock::{Refusal, host::seconds};
 
-use super::{error::of_value, file::EtcdTable, named_file};
+use super::{error::of_value, file::Store, named_file};
+
+/// The variable that names the endpoints of an etcd.
+pub(super) const VARIABLE: &str = "NAVLOCK_ETCD";
 
 /// The shortest time to live. If it were shorter, no other broker could replace a killed one in
 /// time to keep its locks.
@@ -99,23 +102,26 @@ impl Files {
 }
 
 impl Etcd {
-    /// Checks the settings of an etcd. Endpoints that were `given` replace those of the table. All other
-    /// settings come from the table, which is in `file`.
+    /// Checks the settings of an etcd. Endpoints that were `given` replace those of the store. All other
+    /// settings are those of the store, which has this name in this file.
     pub(super) fn new(
         given: Option<&str>,
-        table: EtcdTable,
-        file: Option<&Path>,
+        table: Store,
+        of: Option<(&Path, &str)>,
     ) -> Result<Self, Refusal> {
-        let of_file = file.map_or_else(String::new, |file| file.display().to_string());
+        let file = of.map(|(file, _)| file);
+        let of_file = of.map_or_else(String::new, |(file, store)| {
+            format!("{}, [stores.{store}]", file.display())
+        });
         let origin = match given {
-            Some(given) if env::var_os("NAVLOCK_ETCD").is_some_and(|text| text == given) => {
-                "NAVLOCK_ETCD".to_owned()
+            Some(given) if env::var_os(VARIABLE).is_some_and(|text| text == given) => {
+                VARIABLE.to_owned()
             }
             Some(_) => "--etcd".to_owned(),
             None => of_file.clone(),
         };
         let given = given.map(|given| given.split(',').map(str::to_owned).collect());
-        let endpoints = endpoints(&given.or(table.endpoints).unwrap_or_default());
+        let endpoints = endpoints(&given.or(table.etcd).unwrap_or_default());
         let endpoints = endpoints.map_err(|wrong| of_value(&origin, wrong))?;
 
         let wrong = |what: &str| of_value(&of_file, what);
@@ -174,9 +180,7 @@ impl fmt::Display for Etcd {
 /// Checks each endpoint, and that there is one.
 fn endpoints(given: &[String]) -> Result<Vec<String>, String> {
     if given.is_empty() {
-        return Err(
-            "no endpoints of etcd; write endpoints = [\"host:2379\"] below [etcd]".to_owned()
-        );
+        return Err("no endpoints of etcd; write etcd = [\"host:2379\"] there".to_owned());
     }
     given.iter().map(|text| endpoint(text.trim())).collect()
 }

@@ -1,9 +1,15 @@
 //! The file of settings: where it is, and what it may contain.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use navlock_broker::{SettingsError, settings_files};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny},
+};
 
 use crate::args::values;
 
@@ -20,15 +26,24 @@ pub(super) struct File {
     pub(super) log: Option<String>,
     /// Whether the broker logs names of locks at every level.
     pub(super) log_names: Option<bool>,
-    pub(super) etcd: Option<EtcdTable>,
+    /// Where buckets live. Clients read this as well.
+    #[expect(dead_code, reason = "clients and brokers read it in one way")]
+    pub(super) buckets: Option<IgnoredAny>,
+    #[serde(default)]
+    pub(super) stores: BTreeMap<String, Store>,
+    /// What was written before there were stores.
+    #[serde(default, deserialize_with = "no_etcd")]
+    #[expect(dead_code, reason = "it is refused")]
+    etcd: (),
 }
 
-/// The etcd of a broker. `docs/settings.md` says what each setting does.
+/// A store: the etcd by which machines share their locks. `docs/settings.md` says what each setting does.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct EtcdTable {
+pub(super) struct Store {
+    /// The endpoints.
     #[serde(default, deserialize_with = "endpoints")]
-    pub(super) endpoints: Option<Vec<String>>,
+    pub(super) etcd: Option<Vec<String>>,
     pub(super) follow_members: Option<bool>,
     pub(super) namespace: Option<String>,
     pub(super) user: Option<String>,
@@ -45,6 +60,14 @@ pub(super) struct EtcdTable {
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) server_name: Option<String>,
+}
+
+/// Refuses what was written before there were stores, and says what to write.
+fn no_etcd<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
+    Err(D::Error::custom(
+        "an etcd is a store, and buckets live in it; write [stores.main] in place of [etcd], etcd in place of \
+         endpoints, and [buckets.\"*\"] with etcd = \"main\" for all buckets",
+    ))
 }
 
 /// Reads a number of seconds, or a time with units, as in `"1m30s"`.
@@ -70,7 +93,7 @@ fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, 
     #[derive(Deserialize)]
     #[serde(
         untagged,
-        expecting = "endpoints are a list, also if there is but one: [\"host:2379\"]"
+        expecting = "the endpoints are a list, also if there is but one: [\"host:2379\"]"
     )]
     enum Given {
         List(Vec<String>),
@@ -112,34 +135,41 @@ mod tests {
 
     #[test]
     fn a_fault_is_told_with_file_line_and_key() {
-        let said = wrong("[etcd]\nendpoint = [\"a:1\"]\n");
+        let said = wrong("[stores.main]\nendpoints = [\"a:1\"]\n");
         assert!(
-            said.starts_with("/c.toml, line 2 (endpoint): there is no setting `endpoint`"),
+            said.starts_with("/c.toml, line 2 (endpoints): there is no setting `endpoints`"),
             "{said}"
         );
-        assert!(said.contains("`endpoints`"), "{said}");
-        let said = wrong("\n[etcd]\nendpoints = []\nuser = 7\n");
+        assert!(said.contains("`etcd`"), "{said}");
+        let said = wrong("\n[stores.main]\netcd = []\nuser = 7\n");
         assert!(said.starts_with("/c.toml, line 4 (user): invalid type"), "{said}");
-        let said = wrong("[etcd\n");
+        let said = wrong("[stores\n");
         assert!(said.starts_with("/c.toml, line 1: "), "{said}");
         assert!(!said.contains('\n'), "{said}");
-        let said = wrong("[etcd]\nendpoints = \"http://u:secret@host:1\"\n");
-        assert!(said.starts_with("/c.toml, line 2 (endpoints): endpoints are a list"), "{said}");
+        let said = wrong("[stores.main]\netcd = \"http://u:secret@host:1\"\n");
+        assert!(said.starts_with("/c.toml, line 2 (etcd): the endpoints are a list"), "{said}");
         assert!(said.ends_with("[\"host:2379\"]") && !said.contains("secret"), "{said}");
         assert!(wrong("etc = 1\n").contains("no setting `etc`"));
     }
 
     #[test]
+    fn who_writes_an_etcd_as_before_is_told_how_a_store_is_written() {
+        let said = wrong("log = \"warn\"\n[etcd]\nendpoints = [\"http://u:secret@a:1\"]\n");
+        assert!(said.starts_with("/c.toml, line 2: an etcd is a store"), "{said}");
+        assert!(said.contains("[buckets.\"*\"]") && !said.contains("secret"), "{said}");
+    }
+
+    #[test]
     fn a_value_in_a_wrong_place_is_not_repeated() {
-        let said = wrong("[etcd]\npassword = \"secret\"\n");
+        let said = wrong("[stores.main]\npassword = \"secret\"\n");
         assert!(said.contains("password") && !said.contains("secret"), "{said}");
     }
 
     #[test]
     fn a_time_is_in_seconds_or_has_units() {
         for (text, seconds) in [("10", 10.0), ("7.5", 7.5), ("\"1m30s\"", 90.0)] {
-            let file = parse(Path::new("c"), &format!("[etcd]\ntime-to-live = {text}\n"));
-            assert_eq!(file.unwrap().etcd.unwrap().time_to_live, Some(seconds));
+            let file = parse(Path::new("c"), &format!("[stores.main]\ntime-to-live = {text}\n"));
+            assert_eq!(file.unwrap().stores["main"].time_to_live, Some(seconds));
         }
     }
 
@@ -157,10 +187,10 @@ mod tests {
     #[test]
     fn a_file_that_was_chosen_has_to_be_there() {
         let directory = tempfile::tempdir().unwrap();
-        let none = settings_files::find(Some(&directory.path().join("none"))).unwrap_err();
+        let none = settings_files::all(Some(&directory.path().join("none"))).unwrap_err();
         assert!(matches!(none, SettingsError::Unreadable(..)), "{none}");
         let empty = directory.path().join("empty");
         std::fs::write(&empty, "").unwrap();
-        assert!(settings_files::find(Some(&empty)).unwrap().unwrap().1.is_empty());
+        assert!(settings_files::all(Some(&empty)).unwrap()[0].1.is_empty());
     }
 }

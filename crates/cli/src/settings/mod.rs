@@ -1,5 +1,5 @@
-//! The settings of a broker beside its place: its etcd, if it has one, whether its clients can own
-//! names, and what it logs.
+//! The settings of a broker beside its place: the etcd of its store, if it is that of one, whether its clients can
+//! own names, and what it logs.
 //!
 //! The first client starts the broker for all clients, so the broker's settings must not depend on
 //! which client that is. They are in a file, and its path follows from the uid, like the broker's
@@ -14,7 +14,7 @@ mod named_file;
 use std::{env, ffi::OsStr, path::PathBuf};
 
 use navlock::Refusal;
-use navlock_broker::settings_files;
+use navlock_broker::{buckets::Buckets, settings_files};
 
 pub(crate) use navlock_broker::settings_files::state_directory;
 
@@ -29,8 +29,10 @@ pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
 /// The settings that result from the options, the environment and the file.
 // There is no `Debug`, because the settings contain a password.
 pub(crate) struct Settings {
-    /// The file that was read, if there is one.
-    pub(crate) file: Option<PathBuf>,
+    /// The files that were read: the user's before the machine's.
+    pub(crate) files: Vec<PathBuf>,
+    /// Where buckets live.
+    pub(crate) buckets: Buckets,
     /// The etcd; `None` if the broker keeps the locks itself.
     pub(crate) etcd: Option<Etcd>,
     /// Whether clients can own names, if the broker keeps the locks itself.
@@ -78,46 +80,68 @@ pub(crate) fn log(text: &str) -> Result<Option<Filter>, Refusal> {
 }
 
 impl Settings {
-    /// Loads the settings that result from the options, the environment and the file.
+    /// Loads the settings that result from the options, the environment and the files, of the broker of this store
+    /// or of the user's own. What the user's file says goes before what the machine's says.
     ///
     /// # Errors
     ///
     /// What is wrong, with what, and what to do. This is an error, because a broker that went on
     /// without its etcd would grant what another machine holds.
-    pub(crate) fn load(args: &SettingsArgs) -> Result<Self, Refusal> {
+    pub(crate) fn load(args: &SettingsArgs, store: Option<&str>) -> Result<Self, Refusal> {
         let text = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
         let zero_or_one = |name| zero_or_one(name, &text(name));
         let (delegate, log_names) = (zero_or_one(DELEGATE)?, zero_or_one(LOG_NAMES)?);
-        let chosen = log(&text(LOG))?;
-        let found = settings_files::find(chosen_file(args)?.as_deref())?;
-        let (path, file) = match found {
-            Some((path, text)) => {
-                let file = file::parse(&path, &text)?;
-                (Some(path), file)
-            }
-            None => (None, file::File::default()),
-        };
-        let log = match (chosen, file.log, &path) {
-            (Some(chosen), ..) => chosen,
-            (None, Some(text), Some(path)) => {
+        let chosen_log = log(&text(LOG))?;
+        let chosen = chosen_file(args)?;
+        let mut found = Vec::new();
+        for (path, text) in settings_files::all(chosen.as_deref())? {
+            let file = file::parse(&path, &text)?;
+            found.push((path, file));
+        }
+        let said_log = found.iter().find_map(|(path, file)| Some((path, file.log.as_ref()?)));
+        let log = match (chosen_log, said_log) {
+            (Some(chosen), _) => chosen,
+            (None, Some((path, text))) => {
                 let wrong = |what| error::of_value(path.display(), format!("log: {what}"));
                 text.parse().map_err(wrong)?
             }
             _ => Filter::default(),
         };
-        let given = args.etcd.as_deref().filter(|text| !text.is_empty());
-        let etcd = match (given, file.etcd) {
-            (None, None) => None,
-            (given, table) => Some(Etcd::new(given, table.unwrap_or_default(), path.as_deref())?),
-        };
+        let delegate = delegate.or_else(|| found.iter().find_map(|(_, file)| file.delegate));
+        let log_names = log_names.or_else(|| found.iter().find_map(|(_, file)| file.log_names));
+        let files: Vec<_> = found.iter().map(|(path, _)| path.clone()).collect();
         Ok(Self {
-            file: path,
-            etcd,
-            delegate: delegate.or(file.delegate).unwrap_or(true),
+            buckets: settings_files::buckets(chosen.as_deref())?,
+            etcd: etcd(args, store, found)?,
+            files,
+            delegate: delegate.unwrap_or(true),
             log,
-            log_names: log_names.or(file.log_names).unwrap_or(false),
+            log_names: log_names.unwrap_or(false),
         })
     }
+}
+
+/// The etcd of the store, or the one that was given for what no store has. Endpoints that were given by the option
+/// go before those of the store. The variable is for the user's own broker alone.
+fn etcd(
+    args: &SettingsArgs,
+    store: Option<&str>,
+    found: Vec<(PathBuf, file::File)>,
+) -> Result<Option<Etcd>, Refusal> {
+    let given = args.etcd.as_deref().filter(|text| !text.is_empty());
+    let Some(store) = store else {
+        return given.map(|given| Etcd::new(Some(given), file::Store::default(), None)).transpose();
+    };
+    let given = given.filter(|&given| env::var_os(etcd::VARIABLE).is_none_or(|text| text != given));
+    let mut found = found.into_iter();
+    let table = found.find_map(|(path, mut file)| Some((path, file.stores.remove(store)?)));
+    let Some((path, table)) = table else {
+        let what = format!(
+            "the settings have no store {store:?}; write [stores.{store}] into one of their files"
+        );
+        return Err(Refusal::new(what));
+    };
+    Etcd::new(given, table, Some((&path, store))).map(Some)
 }
 
 /// The file that an option or a variable chooses. A path in an option may be relative, but not one in the

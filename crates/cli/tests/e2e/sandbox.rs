@@ -57,6 +57,8 @@ pub(crate) struct Sandbox {
     idle: &'static str,
     /// The settings of its broker: none, whatever settings this machine has.
     config: PathBuf,
+    /// The name of the socket.
+    socket: &'static str,
 }
 
 impl Sandbox {
@@ -68,14 +70,22 @@ impl Sandbox {
     /// A sandbox whose broker ends after so many seconds without clients.
     pub(crate) fn with_idle(idle: &'static str) -> Self {
         heed_signals();
-        Self { directory: tempfile::tempdir().unwrap(), idle, config: NOTHING.into() }
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            idle,
+            config: NOTHING.into(),
+            socket: "sock",
+        }
     }
 
-    /// A sandbox whose broker has these settings.
+    /// A sandbox whose broker has these settings, and is that of the store `main` if they begin with it.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
     pub(crate) fn with_settings(settings: &str) -> Self {
         let mut sandbox = Self::new();
         sandbox.config = sandbox.path("config.toml");
+        if settings.starts_with("[stores.main]") {
+            sandbox.socket = "sock.store-main";
+        }
         sandbox.write_settings(settings);
         sandbox
     }
@@ -92,7 +102,12 @@ impl Sandbox {
 
     /// The path of the broker's socket.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.path("sock")
+        self.path(self.socket)
+    }
+
+    /// The path of the broker's file of this name, or its directory.
+    fn beside(&self, name: &str) -> PathBuf {
+        self.path(&format!("{}.{name}", self.socket))
     }
 
     /// Makes a named pipe.
@@ -254,7 +269,7 @@ impl Sandbox {
     pub(crate) fn remove_clients(&self) {
         // Clients may make their files anew while the others are still being removed.
         eventually("the files of clients are removed", || {
-            let removed = fs::remove_dir_all(self.path("sock.clients"));
+            let removed = fs::remove_dir_all(self.beside("clients"));
             let Err(error) = removed else { return true };
             assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty, "{error}");
             false
@@ -286,7 +301,7 @@ impl Sandbox {
 
     /// The broker's process, from the file whose lock it holds.
     pub(crate) fn broker(&self) -> Option<Pid> {
-        let path = self.path("sock.broker.lock");
+        let path = self.beside("broker.lock");
         let file = File::open(&path).ok()?;
         if file_lock::try_shared(&file).unwrap() {
             return None;

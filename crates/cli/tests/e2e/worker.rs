@@ -58,6 +58,8 @@ const ROLES: &[(&str, Role)] = &[
     ("forked::parent", forked::parent),
     #[cfg(target_os = "linux")]
     ("deadlock::starts_a_command", crate::deadlock::starts_a_command),
+    #[cfg(all(unix, feature = "etcd"))]
+    ("etcd::buckets::takes", crate::etcd::buckets::takes),
     ("exclusion::count", exclusion::count),
     ("exclusion::reader", exclusion::reader),
     ("exclusion::writer", exclusion::writer),

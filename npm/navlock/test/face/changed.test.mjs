@@ -108,7 +108,7 @@ async function openMachine(context, settings = '') {
     etcd.kill('SIGKILL');
   });
   const config = path.join(folder, 'config.toml');
-  writeFileSync(config, `[etcd]\nendpoints = ["${etcd.endpoint}"]\n${settings}`);
+  writeFileSync(config, `[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = ["${etcd.endpoint}"]\n${settings}`);
   return { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
 }
 

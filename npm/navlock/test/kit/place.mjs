@@ -1,7 +1,7 @@
 // A folder with the socket of a broker for one test.
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,9 @@ export function openPlace(navlock = program) {
     // A broker or a client that lives makes removed files again. The broker is ended here. Some clients may end only with
     // this process, and start another broker until then.
     for (let tries = 5; ; tries--) {
-      spawnSync(navlock, ['daemon', 'stop', '--socket', socket], { stdio: 'ignore' });
+      for (const broker of [socket, `${socket}.store-main`].filter((it) => existsSync(it))) {
+        spawnSync(navlock, ['daemon', 'stop', '--socket', broker], { stdio: 'ignore' });
+      }
       try {
         return rmSync(folder, { recursive: true, force: true, maxRetries: 40, retryDelay: 10 });
       } catch (error) {

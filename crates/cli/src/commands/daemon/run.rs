@@ -80,7 +80,7 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
     // if the broker leads a group already, as when somebody tries it out in a shell. In that case,
     // the broker should stay there.
     process::leave_terminal();
-    let settings = Settings::load(&args.settings).map_err(failed)?;
+    let settings = Settings::load(&args.settings, place.store()).map_err(failed)?;
     let etcd = settings.etcd.as_ref();
     let mut options = Options::default();
     options.idle = args.idle_seconds.or(options.idle);

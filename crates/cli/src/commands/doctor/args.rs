@@ -6,12 +6,16 @@ use crate::args::SettingsArgs;
 
 /// Checks whether the set-up works.
 ///
-/// It checks the environment, the directory of the broker, the broker, the settings and etcd. A failed check
-/// says what to do about it, as far as navlock knows.
+/// It checks the environment, where the bucket lives, the directory of its broker, the broker, the settings and etcd. A
+/// failed check says what to do about it, as far as navlock knows.
 ///
 /// Exit codes: 0 if no check fails, 1 if a check fails.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// The bucket, as with --bucket.
+    #[arg(value_name = "BUCKET")]
+    pub(in crate::commands) bucket: Option<String>,
+
     /// Write one JSON object a line.
     ///
     /// Each object has level (ok, warn or fail), what and detail. It has remedy if navlock knows what to do.
@@ -30,7 +34,10 @@ mod tests {
     impl Examples for DoctorArgs {
         const LINES: &'static [&'static str] = &["doctor {}"];
 
-        const FLAGS: &'static [Flag<Self>] = &[(&["--json"], |doctor| doctor.json)];
+        const FLAGS: &'static [Flag<Self>] = &[
+            (&["--json"], |doctor| doctor.json),
+            (&["b"], |doctor| doctor.bucket.as_deref() == Some("b")),
+        ];
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod args;
 mod broker;
+mod bucket;
 mod check;
 mod environment;
 #[cfg(feature = "etcd")]
@@ -32,6 +33,7 @@ pub(super) fn doctor(
     if let Some(error) = unplaced {
         checks.push(Check::fail("place", error));
     } else {
+        checks.push(bucket::home(context));
         checks.extend(place::checks(&context.place));
         checks.extend(broker::checks(context));
     }

@@ -1,21 +1,24 @@
-//! The settings of brokers, and whether the running broker uses them.
+//! The settings of brokers, and whether all programs go by them.
 
-use navlock_broker::{Control, settings_files};
+use std::path::PathBuf;
 
-use super::{super::Context, Check, DoctorArgs};
+use navlock_broker::settings_files;
+
+use super::{super::Context, Check, DoctorArgs, bucket};
 use crate::settings::Settings;
 
 pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
-    let settings = match Settings::load(&args.settings) {
+    let settings = match Settings::load(&args.settings, context.place.store()) {
         Ok(settings) => settings,
         Err(wrong) => return vec![Check::fail("settings", wrong)],
     };
-    let detail = settings.file.as_ref().map(|file| format!("those in {}", file.display()));
-    let detail = detail.unwrap_or_else(|| {
-        let places = settings_files::places();
-        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        nowhere(&places)
-    });
+    let names = |files: &[PathBuf]| -> Vec<String> {
+        files.iter().map(|file| file.display().to_string()).collect()
+    };
+    let detail = match &settings.files[..] {
+        [] => nowhere(&names(&settings_files::places())),
+        files => format!("those in {}", names(files).join(", and for the rest in ")),
+    };
     let mut checks = vec![Check::ok("settings", detail)];
     if let Some(etcd) = &settings.etcd {
         #[cfg(feature = "etcd")]
@@ -23,7 +26,7 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
         #[cfg(not(feature = "etcd"))]
         checks.push(Check::fail("etcd", crate::reach::without_etcd(etcd)));
     }
-    checks.extend(running(context, settings.etcd.is_some()));
+    checks.extend(bucket::elsewhere(context, &settings.buckets));
     checks
 }
 
@@ -34,18 +37,6 @@ fn nowhere(places: &[String]) -> String {
         [place] => format!("no file, not {place}"),
         places => format!("no file, neither {}", places.join(" nor ")),
     }
-}
-
-/// The check whether the running broker keeps its locks where the settings say. `None` if it does.
-fn running(context: &Context, is_on_etcd: bool) -> Option<Check> {
-    let reach = Control::connect(&context.place).ok()?.status().ok()?.reach;
-    let detail = match &reach {
-        None if is_on_etcd => "the settings name an etcd, and the broker that runs is on none",
-        Some(_) if !is_on_etcd => "the broker that runs is on etcd, and the settings name none",
-        _ => return None,
-    };
-    let remedy = "when nothing is held, 'navlock daemon stop': the next one has the settings";
-    Some(Check::warn("settings", detail).remedy(remedy))
 }
 
 #[cfg(test)]

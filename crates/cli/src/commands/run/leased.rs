@@ -55,8 +55,8 @@ pub(super) fn grace(args: &RunArgs, guards: &[LockGuard]) -> Result<Duration, Fa
         exit::USAGE,
         format_args!(
             "--grace {:.1}: the command was not started, because another machine could have the lock {:.1} \
-             s after this one has lost it; give --grace {:.1} or less, or set margin = {:.1} below \
-             [etcd] in the broker's settings (and a time-to-live of twice that, at least)",
+             s after this one has lost it; give --grace {:.1} or less, or set margin = {:.1} in the \
+             settings of the store (and a time-to-live of twice that, at least)",
             grace.as_secs_f64(),
             margin(term).as_secs_f64(),
             (most.as_secs_f64() * 10.0).floor() / 10.0,

@@ -270,7 +270,7 @@ fn prepared(
     };
     signal::hand_on(&mut command);
     variables::set(&mut command, names, guards);
-    variables::set_place(&mut command, &context.place);
+    variables::set_place(&mut command, &context.bucket, &context.place);
     command
 }
 

@@ -4,7 +4,10 @@ use std::{env, process::Command};
 
 use navlock::{INSIDE_VARIABLE, LockGuard, Place, ResourceName, surrounding, told_to_command};
 
-use crate::{args::SOCKET, commands::named::in_order_of};
+use crate::{
+    args::{SOCKET, STORE},
+    commands::named::in_order_of,
+};
 
 /// The longest variable by which the command is told its locks, in bytes. Systems refuse to start a
 /// command with a single variable of about 128 KiB.
@@ -17,9 +20,14 @@ const FENCE: &str = "NAVLOCK_FENCE";
 /// The variable by which a program uses the machine's broker.
 const SYSTEM: &str = "NAVLOCK_SYSTEM";
 
-/// Has the command use the machine's broker, if its locks are there. Otherwise it would not find them.
-pub(super) fn set_place(command: &mut Command, place: &Place) {
-    if place.is_of_system() && Place::from_env().as_ref() != Ok(place) {
+/// Has the command use the broker of its locks, if it would not find it by their bucket.
+pub(super) fn set_place(command: &mut Command, bucket: &str, place: &Place) {
+    if Place::of_bucket(bucket).as_ref() == Ok(place) {
+        return;
+    }
+    if let Some(store) = place.store() {
+        command.env(STORE, store);
+    } else if place.is_of_system() {
         command.env_remove(SOCKET);
         if env::var_os(SYSTEM).is_none_or(|value| value.is_empty() || value == "0") {
             command.env(SYSTEM, "1");

@@ -15,8 +15,12 @@ fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Refusal> {
         fs::set_permissions(folder.path().join(name), mode).unwrap();
     }
     let file = folder.path().join("c.toml");
-    let table = super::super::file::parse(&file, &format!("[etcd]\n{table}"))?.etcd;
-    Etcd::new(given, table.unwrap(), Some(&file))
+    Etcd::new(given, store(&file, table)?, Some((&file, "main")))
+}
+
+fn store(file: &Path, table: &str) -> Result<Store, Refusal> {
+    let file = super::super::file::parse(file, &format!("[stores.main]\n{table}"));
+    Ok(file?.stores.remove("main").unwrap())
 }
 
 fn wrong(table: &str) -> String {
@@ -25,10 +29,10 @@ fn wrong(table: &str) -> String {
 
 #[test]
 fn a_given_option_goes_before_the_file_and_the_rest_is_the_files() {
-    let table = "endpoints = [\"a:1\", \"http://b:2\"]\nnamespace = \"n\"\ntime-to-live = 5";
+    let table = "etcd = [\"a:1\", \"http://b:2\"]\nnamespace = \"n\"\ntime-to-live = 5";
     let of_file = etcd(None, table).unwrap();
     assert!(of_file.endpoints.iter().eq(["a:1", "http://b:2"]));
-    assert!(of_file.origin.ends_with("c.toml"), "{}", of_file.origin);
+    assert!(of_file.origin.ends_with("c.toml, [stores.main]"), "{}", of_file.origin);
     let given = etcd(Some("c:3, https://[::1]:4/"), table).unwrap();
     assert!(given.endpoints.iter().eq(["c:3", "https://[::1]:4/"]));
     assert_eq!(given.origin, "--etcd");
@@ -38,14 +42,13 @@ fn a_given_option_goes_before_the_file_and_the_rest_is_the_files() {
 
 #[test]
 fn a_password_is_the_line_of_a_file_beside() {
-    let table = "endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"secret\"";
+    let table = "etcd = [\"a:1\"]\nuser = \"u\"\npassword-file = \"secret\"";
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("secret");
     fs::write(&password, "s3cret\n").unwrap();
     fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
     let file = folder.path().join("c.toml");
-    let table = super::super::file::parse(&file, &format!("[etcd]\n{table}")).unwrap().etcd;
-    let etcd = Etcd::new(None, table.unwrap(), Some(&file)).unwrap();
+    let etcd = Etcd::new(None, store(&file, table).unwrap(), Some((&file, "main"))).unwrap();
     let user = |password: &str| Some(("u".to_owned(), password.to_owned()));
     assert_eq!(etcd.files.read().unwrap().user, user("s3cret"));
     // The password may be replaced.
@@ -57,33 +60,32 @@ fn a_password_is_the_line_of_a_file_beside() {
 fn a_wrong_value_is_named() {
     for (table, what) in [
         ("", "no endpoints of etcd"),
-        ("endpoints = []", "no endpoints of etcd"),
-        ("endpoints = [\"\"]", "\"\" is no endpoint"),
-        ("endpoints = [\"host\"]", "\"host\" is no endpoint"),
-        ("endpoints = [\":2379\"]", "is no endpoint"),
-        ("endpoints = [\"east=a:2379;west=b:2379\"]", "is no endpoint"),
-        ("endpoints = [\"ftp://host:2379\"]", "is no endpoint"),
-        ("endpoints = [\"http://u:p@host:2379\"]", "c.toml: \"host:2379\" is no endpoint"),
-        ("endpoints = [\"http://host:2379/path\"]", "is no endpoint"),
-        ("endpoints = [\"a:1\"]\nuser = \"u\"", "no password-file"),
-        ("endpoints = [\"a:1\"]\npassword-file = \"secret\"", "no user"),
-        ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"open\"", "has mode 0644"),
-        ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"empty\"", "is empty"),
-        ("endpoints = [\"a:1\"]\nuser = \"u\"\npassword-file = \"none\"", "cannot read"),
-        ("endpoints = [\"a:1\"]\ntime-to-live = 4.9", "time-to-live = 4.9: a broker needs 5 s"),
-        ("endpoints = [\"a:1\"]\ntime-to-live = -1", "time-to-live = -1"),
-        ("endpoints = [\"a:1\"]\nmargin = 5.1", "margin = 5.1: it needs 0.5 s at least"),
-        ("endpoints = [\"a:1\"]\ntime-to-live = 6\nmargin = 3.5", "3 s at most"),
-        ("endpoints = [\"a:1\"]\nmargin = -1", "margin = -1"),
-        ("endpoints = [\"a:1\"]\ntime-to-live = nan", "time-to-live = NaN"),
-        ("endpoints = [\"a:1\"]\ntime-to-live = 86401", "86400 s at most"),
-        ("endpoints = [\"a:1\"]\nkeep-names = -1", "(keep-names): invalid value"),
-        ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
-        ("endpoints = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
-        ("endpoints = [\"https://a:1\"]\ncertificate = \"open\"\nkey = \"open\"", "has mode 0644"),
-        ("endpoints = [\"a:1\"]\nwait-through-outages = true", "no setting `wait-through-outages`"),
-        ("[[etcd.clusters]]\nname = \"a\"\nendpoints = [\"a:1\"]", "no setting `clusters`"),
-        ("endpoints = [\"a:1\"]\nserver-name = \"x\"", "no endpoint begins with https://"),
+        ("etcd = []", "no endpoints of etcd"),
+        ("etcd = [\"\"]", "\"\" is no endpoint"),
+        ("etcd = [\"host\"]", "\"host\" is no endpoint"),
+        ("etcd = [\":2379\"]", "is no endpoint"),
+        ("etcd = [\"east=a:2379;west=b:2379\"]", "is no endpoint"),
+        ("etcd = [\"ftp://host:2379\"]", "is no endpoint"),
+        ("etcd = [\"http://u:p@host:2379\"]", "c.toml: \"host:2379\" is no endpoint"),
+        ("etcd = [\"http://host:2379/path\"]", "is no endpoint"),
+        ("etcd = [\"a:1\"]\nuser = \"u\"", "no password-file"),
+        ("etcd = [\"a:1\"]\npassword-file = \"secret\"", "no user"),
+        ("etcd = [\"a:1\"]\nuser = \"u\"\npassword-file = \"open\"", "has mode 0644"),
+        ("etcd = [\"a:1\"]\nuser = \"u\"\npassword-file = \"empty\"", "is empty"),
+        ("etcd = [\"a:1\"]\nuser = \"u\"\npassword-file = \"none\"", "cannot read"),
+        ("etcd = [\"a:1\"]\ntime-to-live = 4.9", "time-to-live = 4.9: a broker needs 5 s"),
+        ("etcd = [\"a:1\"]\ntime-to-live = -1", "time-to-live = -1"),
+        ("etcd = [\"a:1\"]\nmargin = 5.1", "margin = 5.1: it needs 0.5 s at least"),
+        ("etcd = [\"a:1\"]\ntime-to-live = 6\nmargin = 3.5", "3 s at most"),
+        ("etcd = [\"a:1\"]\nmargin = -1", "margin = -1"),
+        ("etcd = [\"a:1\"]\ntime-to-live = nan", "time-to-live = NaN"),
+        ("etcd = [\"a:1\"]\ntime-to-live = 86401", "86400 s at most"),
+        ("etcd = [\"a:1\"]\nkeep-names = -1", "(keep-names): invalid value"),
+        ("etcd = [\"https://a:1\"]\ncertificate = \"open\"", "no key"),
+        ("etcd = [\"https://a:1\"]\nkey = \"secret\"", "no certificate"),
+        ("etcd = [\"https://a:1\"]\ncertificate = \"open\"\nkey = \"open\"", "has mode 0644"),
+        ("etcd = [\"a:1\"]\nwait-through-outages = true", "no setting `wait-through-outages`"),
+        ("etcd = [\"a:1\"]\nserver-name = \"x\"", "no endpoint begins with https://"),
     ] {
         let said = wrong(table);
         assert!(said.contains(what) && said.contains("c.toml"), "{table}: {said}");

@@ -4,7 +4,7 @@ use super::{
     machines, machines_of, machines_with,
     server::{Server, namespace, shared},
 };
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, eventually};
 
 /// What doctor says of each thing, as level and rest, and its exit code.
 fn checks(sandbox: &Sandbox) -> (Vec<(String, String)>, i32) {
@@ -44,7 +44,7 @@ fn an_endpoint_without_an_etcd_fails_or_is_warned_of_if_there_are_others() {
     for (others, level, code) in [(String::new(), "fail", 1), (shared().endpoint(), "warn", 0)] {
         let comma = if others.is_empty() { "" } else { ", " };
         let other = if others.is_empty() { others } else { format!("\"{others}\"") };
-        let settings = format!("[etcd]\nendpoints = [\"{nobody}\"{comma}{other}]\n");
+        let settings = format!("[stores.main]\netcd = [\"{nobody}\"{comma}{other}]\n");
         let (checks, exit) = checks(&Sandbox::with_settings(&settings));
         let (found, said) = of(&format!("etcd {nobody}"), &checks);
         assert_eq!((found, exit), (level, code), "{checks:?}");
@@ -75,15 +75,22 @@ fn a_broker_says_how_far_its_locks_are_seen() {
 }
 
 #[test]
-fn a_broker_that_began_with_other_settings_is_warned_of() {
+fn locks_from_before_a_bucket_moved_are_warned_of() {
     let machine = Sandbox::with_settings("");
-    assert_eq!(machine.code(&["daemon", "start"]), 0);
+    let holder = machine.hold(&["db"]);
     assert_eq!(shown_reach(&machine), "this machine");
-    machine.write_settings(&format!("[etcd]\nendpoints = [\"{}\"]\n", shared().endpoint()));
-    let (checks, code) = checks(&machine);
-    assert_eq!(code, 0, "{checks:?}");
-    let warning = "settings: the settings name an etcd, and the broker that runs is on none";
-    assert!(of(warning, &checks).1.contains("navlock daemon stop"), "{checks:?}");
+    machine.write_settings(&format!(
+        "[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = [\"{}\"]\n",
+        shared().endpoint()
+    ));
+    let (moved, code) = checks(&machine);
+    assert_eq!(code, 0, "{moved:?}");
+    let warning = "bucket: 1 locks and requests of this bucket are with the broker at ";
+    assert!(of(warning, &moved).1.contains("restart the programs"), "{moved:?}");
+    holder.release();
+    eventually("nobody is left there", || {
+        !checks(&machine).0.iter().any(|(_, said)| said.contains("where it does not live"))
+    });
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn own_notes(machine: &Sandbox) -> usize {
 }
 
 fn notes_of(machine: &Sandbox, sort: &str) -> usize {
-    let files = fs::read_dir(machine.path("sock.clients")).unwrap().flatten();
+    let files = fs::read_dir(machine.path("sock.store-main.clients")).unwrap().flatten();
     files.filter(|file| file.path().extension().is_some_and(|end| end == sort)).count()
 }
 
@@ -163,7 +163,7 @@ fn notes_of_dead_clients_are_found_by_a_broker_that_goes_on() {
     are_noted(&ours, 1);
     // This is as left by a client that was stopped when the broker before was killed, and then was killed
     // itself.
-    let of_the_dead = format!("sock.clients/{}.leases", "07".repeat(16));
+    let of_the_dead = format!("sock.store-main.clients/{}.leases", "07".repeat(16));
     write(&ours.path(&of_the_dead), "");
     restart(&ours);
     eventually("the notes are gone", || notes(&ours) == 1);

@@ -15,7 +15,7 @@ const WORKER: &str = "trap '' TERM; exec 9>\"$1\"; flock -n 9 || exit 1; echo $$
 /// Settings with this time to live, and more.
 fn settings(server: &Server, seconds: u32, more: &str) -> String {
     format!(
-        "[etcd]\nendpoints = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = {seconds}\n{more}",
+        "[stores.main]\netcd = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = {seconds}\n{more}",
         server.endpoint(),
         namespace()
     )
@@ -69,7 +69,8 @@ fn a_grace_that_would_last_until_another_is_granted_is_refused_and_a_larger_marg
     let refused = sandbox.output(&["run", "--grace", "1.5", "db", "true"]);
     assert_eq!(refused.status.code(), Some(64));
     let said = refused.stderr;
-    for what in ["1.0 s after", "--grace 0.7 or less", "margin = 2.0 below [etcd]"] {
+    for what in ["1.0 s after", "--grace 0.7 or less", "margin = 2.0 in the settings of the store"]
+    {
         assert!(said.contains(what), "{said}");
     }
     assert_eq!(sandbox.code(&["run", "--grace", "0.7", "db", "true"]), 0);

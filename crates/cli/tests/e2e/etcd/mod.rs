@@ -1,5 +1,6 @@
 //! Machines, each with a broker of its own, that share their locks by an etcd.
 
+pub(crate) mod buckets;
 mod crowd;
 mod cycles;
 mod doctor;
@@ -40,7 +41,7 @@ fn machines_of<const N: usize>(
 ) -> [Sandbox; N] {
     let keep = server::keeps().map(|taken| format!("keep-names = {taken}\n")).unwrap_or_default();
     let settings = format!(
-        "[etcd]\nendpoints = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n{keep}"
+        "[stores.main]\netcd = [\"{endpoint}\"]\nnamespace = \"{namespace}\"\ntime-to-live = {time_to_live}\n{keep}"
     );
     [(); N].map(|()| Sandbox::with_settings(&settings))
 }

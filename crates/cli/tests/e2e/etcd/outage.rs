@@ -9,7 +9,8 @@ use crate::sandbox::{Holder, Sandbox, eventually};
 fn a_holder_is_warned_while_etcd_does_not_answer() {
     let server = Server::start();
     // A warning comes after 7.5 s, and the lock is lost after 18.
-    let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 20\n", server.endpoint());
+    let settings =
+        format!("[stores.main]\netcd = [\"{}\"]\ntime-to-live = 20\n", server.endpoint());
     let machine = Sandbox::with_settings(&settings);
     let said = machine.path("said");
     let mut command = machine.navlock(&["run", "db", "sh", "-c", "echo $$; exec cat"]);
@@ -55,7 +56,7 @@ fn refused(machine: &Sandbox, arguments: &[&str]) -> (String, Option<i32>) {
 #[test]
 fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
     let server = Server::start();
-    let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
+    let settings = format!("[stores.main]\netcd = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
     let [ours, theirs] = [(); 2].map(|()| Sandbox::with_settings(&settings));
     let mut holder = ours.hold(&["db"]);
     let said = theirs.path("said");
@@ -108,7 +109,7 @@ fn an_outage_is_told_for_as_long_as_it_lasts_to_whoever_asks_or_waits() {
 #[test]
 fn a_request_during_an_outage_of_etcd_is_told_so_with_or_without_a_lease_or_a_broker() {
     let server = Server::start();
-    let settings = format!("[etcd]\nendpoints = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
+    let settings = format!("[stores.main]\netcd = [\"{}\"]\ntime-to-live = 5\n", server.endpoint());
     let [ours, theirs, begins] = [(); 3].map(|()| Sandbox::with_settings(&settings));
     let holder = ours.hold(&["db"]);
     // The broker of this machine has no lease yet.

@@ -19,7 +19,7 @@ fn hold(machine: &Sandbox, name: &str, said: &str) -> Holder {
 fn all_go_on(server: &mut Server, begin_anew: impl FnOnce(&mut Server)) {
     // Longer than it takes to start etcd: no lease ends by the clock.
     let settings = format!(
-        "[etcd]\nendpoints = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = 60\n",
+        "[stores.main]\netcd = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = 60\n",
         server.endpoint(),
         namespace()
     );

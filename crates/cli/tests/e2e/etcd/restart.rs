@@ -83,7 +83,7 @@ fn a_command_still_holds_whose_navlock_is_killed_while_the_next_broker_asks_for_
     let server = Server::start();
     // The time to live is longer than all this takes.
     let settings = format!(
-        "[etcd]\nendpoints = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = 60\n",
+        "[stores.main]\netcd = [\"{}\"]\nnamespace = \"{}\"\ntime-to-live = 60\n",
         server.endpoint(),
         namespace()
     );

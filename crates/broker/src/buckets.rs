@@ -1,0 +1,332 @@
+//! Where buckets live: with the user's own broker, with the broker of a store, or with the machine's.
+//!
+//! A bucket has one lock manager, and buckets never see each other, so nothing finer has to be agreed on.
+//! The settings say where it is, and clients read them before they connect:
+//!
+//! ```toml
+//! [buckets."deploy"]
+//! system = true
+//! [buckets."fleet-*"]
+//! etcd = "main"
+//! [stores.main]
+//! etcd = ["10.0.0.1:2379"]
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, de::IgnoredAny};
+use toml::Spanned;
+
+use crate::{Place, SettingsError};
+
+/// How long the name of a store may be. It is a part of the names of files.
+const LONGEST_STORE: usize = 32;
+
+/// Where buckets live, by the settings. What no line names lives with the user's own broker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buckets(Vec<Line>);
+
+/// A line of the settings that says where some buckets live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pattern: String,
+    home: Home,
+    file: PathBuf,
+    number: usize,
+}
+
+/// Whose broker a bucket lives with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// The user's own.
+    Own,
+    /// The machine's, which several users share.
+    System,
+    /// The user's own broker of the store of this name, which several machines share.
+    Store(String),
+}
+
+/// The keys of a file of settings that clients read. All other keys are for brokers.
+#[derive(Deserialize)]
+pub(crate) struct OfClients {
+    pub(crate) socket: Option<PathBuf>,
+    #[serde(default)]
+    buckets: BTreeMap<String, Spanned<BucketTable>>,
+    #[serde(default)]
+    stores: BTreeMap<String, Spanned<IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BucketTable {
+    #[serde(default)]
+    system: bool,
+    etcd: Option<String>,
+}
+
+impl Buckets {
+    /// Where these files say that buckets live. Each has its path, its text, and what it says. What an earlier
+    /// file says goes before what a later one says of the same pattern.
+    ///
+    /// # Errors
+    ///
+    /// If a line cannot be meant, names no store, or says of a bucket what another line says as well.
+    pub(crate) fn of(files: Vec<(PathBuf, String, OfClients)>) -> Result<Self, SettingsError> {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut stores = Vec::new();
+        for (file, text, tables) in files {
+            let number = |start: usize| line_number(&text, start);
+            for (name, table) in tables.stores {
+                if !is_store(&name) {
+                    let what = format!(
+                        "{name:?} is no name of a store; take a-z, 0-9, _ and -, {LONGEST_STORE} at most"
+                    );
+                    return Err(wrong(&file, number(table.span().start), "stores", what));
+                }
+                stores.push(name);
+            }
+            for (pattern, table) in tables.buckets {
+                let number = number(table.span().start);
+                let home = home(&pattern, table.into_inner());
+                let home = home.map_err(|what| wrong(&file, number, "buckets", what))?;
+                if lines.iter().all(|line| line.pattern != pattern) {
+                    lines.push(Line { pattern, home, file: file.clone(), number });
+                }
+            }
+        }
+        for (nth, line) in lines.iter().enumerate() {
+            line.check(&lines[..nth], &stores)?;
+        }
+        Ok(Self(lines))
+    }
+
+    /// The line that says where this bucket lives. `None` if none does. The longest pattern wins, and a name that is
+    /// written out wins over all patterns.
+    pub fn line_of(&self, bucket: &str) -> Option<&Line> {
+        let fitting = self.0.iter().filter(|line| line.fits(bucket));
+        fitting.max_by_key(|line| (!line.pattern.contains('*'), line.pattern.len()))
+    }
+
+    /// The place of the broker that this bucket lives with, if the user's own broker is at this place.
+    pub fn place_of(&self, bucket: &str, own: &Place) -> Place {
+        self.line_of(bucket).map_or_else(|| own.clone(), |line| line.place(own))
+    }
+
+    /// Whether nothing is said of any bucket.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The brokers that any bucket may live with, beside the user's own.
+    pub fn homes(&self) -> impl Iterator<Item = &Home> {
+        let is_new = |(nth, line): &(usize, &Line)| {
+            line.home != Home::Own && self.0[..*nth].iter().all(|other| other.home != line.home)
+        };
+        self.0.iter().enumerate().filter(is_new).map(|(_, line)| &line.home)
+    }
+}
+
+impl Line {
+    /// Whose broker the buckets live with.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The place of that broker, if the user's own broker is at this place.
+    pub fn place(&self, own: &Place) -> Place {
+        match &self.home {
+            Home::Own => own.clone(),
+            Home::System => Place::of_system(),
+            Home::Store(store) => own.of_store(store),
+        }
+    }
+
+    fn fits(&self, bucket: &str) -> bool {
+        match self.pattern.split_once('*') {
+            None => self.pattern == bucket,
+            Some((start, end)) => {
+                let rest = bucket.strip_prefix(start);
+                rest.is_some_and(|rest| rest.ends_with(end))
+            }
+        }
+    }
+
+    /// Checks that the line names a store that there is, and that no other line says as much of the same bucket.
+    fn check(&self, others: &[Self], stores: &[String]) -> Result<(), SettingsError> {
+        let wrong = |what| Err(wrong(&self.file, self.number, "buckets", what));
+        if let Home::Store(store) = &self.home
+            && !stores.contains(store)
+        {
+            return wrong(format!(
+                "{:?} is to live in the store {store:?}, which there is not; write [stores.{store}]",
+                self.pattern
+            ));
+        }
+        let Some((start, end)) = self.pattern.split_once('*') else { return Ok(()) };
+        for other in others.iter().filter(|other| other.pattern.len() == self.pattern.len()) {
+            let Some((other_start, other_end)) = other.pattern.split_once('*') else { continue };
+            let starts = start.starts_with(other_start) || other_start.starts_with(start);
+            let ends = end.ends_with(other_end) || other_end.ends_with(end);
+            if starts && ends && self.home != other.home {
+                return wrong(format!(
+                    "{:?} fits some buckets that {:?} ({}, line {}) fits as well, and neither is longer; lengthen one",
+                    self.pattern,
+                    other.pattern,
+                    other.file.display(),
+                    other.number
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which line it is, for people.
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pattern, file, number, .. } = self;
+        write!(f, "{}, line {number}: [buckets.{pattern:?}]", file.display())
+    }
+}
+
+/// Where it is, for people.
+impl fmt::Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own => f.write_str("on this machine, for this user"),
+            Self::System => f.write_str("on this machine, for several users"),
+            Self::Store(store) => write!(f, "in the store {store}"),
+        }
+    }
+}
+
+/// Whether a store can have this name.
+pub fn is_store(name: &str) -> bool {
+    let may_be =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    (1..=LONGEST_STORE).contains(&name.len()) && name.bytes().all(may_be)
+}
+
+fn home(pattern: &str, table: BucketTable) -> Result<Home, String> {
+    if pattern.is_empty() || pattern.matches('*').count() > 1 {
+        return Err(format!("{pattern:?} is no bucket; write its name, with one * at most"));
+    }
+    match table {
+        BucketTable { system: true, etcd: Some(_) } => {
+            Err(format!("{pattern:?} is to live in two places; leave out system or etcd"))
+        }
+        BucketTable { system: true, etcd: None } => Ok(Home::System),
+        BucketTable { etcd: Some(store), .. } => Ok(Home::Store(store)),
+        BucketTable { .. } => Ok(Home::Own),
+    }
+}
+
+fn line_number(text: &str, start: usize) -> usize {
+    text.get(..start).unwrap_or_default().matches('\n').count() + 1
+}
+
+fn wrong(file: &Path, line: usize, key: &str, what: String) -> SettingsError {
+    let key = Some(key.to_owned());
+    SettingsError::Invalid { file: file.to_owned(), line: Some(line), key, what }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use crate::settings_files;
+
+    fn of(texts: &[&str]) -> Result<Buckets, String> {
+        let files = texts.iter().enumerate().map(|(nth, text)| {
+            let path = PathBuf::from(format!("/{nth}.toml"));
+            let tables = settings_files::parse(&path, text)?;
+            Ok((path, (*text).to_owned(), tables))
+        });
+        let files: Result<_, SettingsError> = files.collect();
+        files.and_then(Buckets::of).map_err(|error| error.to_string())
+    }
+
+    fn wrong(text: &str) -> String {
+        of(&[text]).unwrap_err()
+    }
+
+    const STORES: &str = "[stores.main]\netcd = [\"a:1\"]\n[stores.other]\netcd = [\"b:1\"]\n";
+
+    #[test]
+    fn the_longest_pattern_says_where_a_bucket_lives() {
+        let lines = "[buckets.\"*\"]\netcd = \"main\"\n[buckets.\"a*\"]\n[buckets.\"ab*c\"]\netcd = \"other\"\n\
+             [buckets.abc]\nsystem = true\n";
+        let buckets = of(&[&(lines.to_owned() + STORES)]).unwrap();
+        let own = Place::at("/own/sock");
+        let place = |bucket: &str| buckets.place_of(bucket, &own);
+        let store = |store: &str| own.of_store(store);
+        for (bucket, expected) in [
+            ("", store("main")),
+            ("x", store("main")),
+            ("a", own.clone()),
+            ("abx", own.clone()),
+            ("abxc", store("other")),
+            ("abc", Place::of_system()),
+        ] {
+            assert_eq!(place(bucket), expected, "{bucket:?}");
+        }
+        // What the star stands for may be nothing, but no part is counted twice.
+        assert_eq!(of(&["[buckets.\"ab*ba\"]\nsystem = true\n"]).unwrap().line_of("aba"), None);
+        let line = buckets.line_of("abxc").unwrap().to_string();
+        assert_eq!(line, "/0.toml, line 4: [buckets.\"ab*c\"]");
+        assert_eq!(buckets.homes().count(), 3);
+        assert!(Buckets::default().line_of("x").is_none() && buckets.place_of("a", &own) == own);
+    }
+
+    #[test]
+    fn the_users_file_goes_before_the_machines() {
+        let buckets = of(&[
+            "[buckets.a]\n[buckets.c]\netcd = \"main\"\n",
+            &("[buckets.a]\nsystem = true\n[buckets.b]\nsystem = true\n".to_owned() + STORES),
+        ]);
+        let buckets = buckets.unwrap();
+        let home = |bucket| buckets.line_of(bucket).map(Line::home);
+        assert_eq!(home("a"), Some(&Home::Own));
+        assert_eq!(home("b"), Some(&Home::System));
+        assert_eq!(home("c"), Some(&Home::Store("main".to_owned())));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_told_with_file_and_line() {
+        for (text, starts, contains) in [
+            ("\n[buckets.\"a*b*\"]\n", "/0.toml, line 2 (buckets): ", "one * at most"),
+            ("[buckets.\"\"]\n", "/0.toml, line 1 (buckets): ", "is no bucket"),
+            ("[buckets.a]\netcd = \"none\"\n", "/0.toml, line 1 (buckets): ", "[stores.none]"),
+            ("[stores.\"A/b\"]\n", "/0.toml, line 1 (stores): ", "no name of a store"),
+            ("[buckets.a]\nsytem = true\n", "/0.toml, line 2 (sytem): ", "no setting `sytem`"),
+            ("[buckets.a]\netcd = [\"a:1\"]\n", "/0.toml, line 2 (etcd): ", "expected a string"),
+            ("buckets = 7\n", "/0.toml, line 1 (buckets): ", "invalid type"),
+        ] {
+            let said = wrong(text);
+            assert!(said.starts_with(starts) && said.contains(contains), "{text:?}: {said}");
+        }
+        let two = format!("[buckets.a]\nsystem = true\netcd = \"main\"\n{STORES}");
+        assert!(wrong(&two).contains("two places"));
+    }
+
+    #[test]
+    fn two_lines_that_fit_equally_are_refused_before_any_bucket_is_opened() {
+        let two =
+            |a: &str, b: &str| of(&[&format!("[buckets.{a:?}]\nsystem = true\n[buckets.{b:?}]\n")]);
+        let said = two("a*", "*b").unwrap_err();
+        assert!(
+            said.contains("\"a*\"") && said.contains("\"*b\"") && said.contains("line"),
+            "{said}"
+        );
+        assert!(two("ab*c", "a*bc").is_err());
+        for (a, b) in [("a*", "b*"), ("a*", "ab*"), ("ab", "a*"), ("*ab", "*bb"), ("a*b", "a*c")] {
+            assert!(two(a, b).is_ok(), "{a} {b}");
+        }
+        // Both say the same.
+        assert!(of(&["[buckets.\"a*\"]\n[buckets.\"*b\"]\n"]).is_ok());
+    }
+}
