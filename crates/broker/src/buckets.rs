@@ -121,12 +121,15 @@ impl Buckets {
         self.0.is_empty()
     }
 
-    /// The brokers that any bucket may live with, beside the user's own.
-    pub fn homes(&self) -> impl Iterator<Item = &Home> {
-        let is_new = |(nth, line): &(usize, &Line)| {
-            line.home != Home::Own && self.0[..*nth].iter().all(|other| other.home != line.home)
-        };
-        self.0.iter().enumerate().filter(is_new).map(|(_, line)| &line.home)
+    /// The places of all brokers that buckets live with, if the user's own broker is at this place.
+    pub fn places(&self, own: &Place) -> Vec<Place> {
+        let mut places = vec![own.clone()];
+        for place in self.0.iter().map(|line| line.place(own)) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places
     }
 }
 
@@ -278,7 +281,9 @@ mod tests {
         assert_eq!(of(&["[buckets.\"ab*ba\"]\nsystem = true\n"]).unwrap().line_of("aba"), None);
         let line = buckets.line_of("abxc").unwrap().to_string();
         assert_eq!(line, "/0.toml, line 4: [buckets.\"ab*c\"]");
-        assert_eq!(buckets.homes().count(), 3);
+        let all = [own.clone(), Place::of_system(), store("main"), store("other")];
+        let places = buckets.places(&own);
+        assert!(places.len() == all.len() && all.iter().all(|place| places.contains(place)));
         assert!(Buckets::default().line_of("x").is_none() && buckets.place_of("a", &own) == own);
     }
 

@@ -25,16 +25,28 @@ pub(super) struct Context {
     pub(super) place: Place,
     /// The line of the settings that says so, if one does.
     home: Option<Line>,
+    /// The places of the brokers that other buckets live with, unless one broker was chosen for all.
+    pub(super) others: Vec<Place>,
     pub(super) verbosity: Verbosity,
     pub(super) colour: ColorChoice,
     /// Which process of a `navlock hold` this is.
     pub(super) role: Role,
 }
 
-/// The place of the broker that this bucket lives with, and the line of the settings that says so.
-fn find(common: &Common, bucket: &str) -> Result<(Place, Option<Line>), PlaceError> {
+/// Where a bucket lives.
+struct Found {
+    place: Place,
+    /// The line of the settings that says so.
+    line: Option<Line>,
+    /// The brokers that other buckets live with.
+    others: Vec<Place>,
+}
+
+/// Where this bucket lives.
+fn find(common: &Common, bucket: &str) -> Result<Found, PlaceError> {
+    let alone = |place| Found { place, line: None, others: Vec::new() };
     if common.system {
-        return Ok((Place::of_system(), None));
+        return Ok(alone(Place::of_system()));
     }
     let chosen = common.socket.as_ref().filter(|socket| !socket.as_os_str().is_empty());
     // Whoever gives the option means that very broker. The variable says where the user's own broker is.
@@ -44,13 +56,14 @@ fn find(common: &Common, bucket: &str) -> Result<(Place, Option<Line>), PlaceErr
         None => Place::with_buckets()?,
     };
     if let Some(store) = &common.store {
-        return Ok((own.of_store(store), None));
+        return Ok(alone(own.of_store(store)));
     }
     // A broker that a client has started is told by the client which one it is.
     let is_broker = env::var_os(STARTED_BY).is_some();
     let line = buckets.line_of(bucket).filter(|_| !is_broker);
     let place = line.map_or_else(|| own.clone(), |line| line.place(&own));
-    Ok((place, line.cloned()))
+    let others = buckets.places(&own).into_iter().filter(|other| *other != place).collect();
+    Ok(Found { place, line: line.cloned(), others })
 }
 
 impl Context {
@@ -61,9 +74,13 @@ impl Context {
         let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
         let found = find(common, bucket);
         let unplaced = found.as_ref().err().cloned();
-        let (place, home) = found.unwrap_or_else(|_| (Place::of_user(), None));
+        let Found { place, line: home, others } = found.unwrap_or_else(|_| Found {
+            place: Place::of_user(),
+            line: None,
+            others: Vec::new(),
+        });
         let (verbosity, colour) = (Verbosity::of(common), common.color);
-        (Self { bucket: bucket.to_owned(), place, home, verbosity, colour, role }, unplaced)
+        (Self { bucket: bucket.to_owned(), place, home, others, verbosity, colour, role }, unplaced)
     }
 
     /// Where the bucket lives and why, for people.

@@ -7,7 +7,7 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use navlock::{Look, LookOptions, Place, Project, ResourceName, look::Overview};
+use navlock::{Error, Look, LookOptions, Place, Project, ResourceName, look::Overview};
 use navlock_platform::surroundings::peculiarities;
 
 use super::Context;
@@ -29,25 +29,46 @@ pub(super) fn tell_of_nothing(context: &Context, name: Option<&ResourceName>) {
     if context.verbosity == Verbosity::Quiet {
         return;
     }
-    let options = name.cloned().into_iter().fold(LookOptions::default(), LookOptions::name);
     // If the broker does not answer this, the hint is left out.
-    let overview = Look::once(context.place.clone(), options).unwrap_or_default();
+    let overviews = look_everywhere(context, name).unwrap_or_default();
     // A bucket in the variable goes before that of the project.
     let is_named = env::var_os(BUCKET).is_some_and(|bucket| !bucket.is_empty());
     let project = if is_named { None } else { Project::here().ok() };
     let project = project.as_ref().map(Project::bucket);
-    context.verbosity.tell(nothing(&context.bucket, name, &overview, project));
+    context.verbosity.tell(nothing(&context.bucket, name, &overviews, project));
     tell_of_sudo(context);
+}
+
+/// What the brokers have of this name, or of all names, that the settings say of any bucket. One that cannot be reached is
+/// told of, if it is not that of the bucket.
+///
+/// # Errors
+///
+/// If the bucket's own broker cannot be reached.
+pub(super) fn look_everywhere(
+    context: &Context,
+    name: Option<&ResourceName>,
+) -> Result<Vec<Overview>, Error> {
+    let options = name.cloned().into_iter().fold(LookOptions::default(), LookOptions::name);
+    let mut overviews = vec![Look::once(context.place.clone(), options.clone())?];
+    for place in &context.others {
+        match Look::once(place.clone(), options.clone()) {
+            Ok(overview) => overviews.push(overview),
+            Err(error) => context.verbosity.tell(error),
+        }
+    }
+    Ok(overviews)
 }
 
 fn nothing(
     bucket: &str,
     name: Option<&ResourceName>,
-    overview: &Overview,
+    overviews: &[Overview],
     project: Option<&str>,
 ) -> String {
     let what = name.map(quoted_name).unwrap_or_default();
-    let others = overview.queues.iter().filter(|(name, _)| *name.bucket != *bucket);
+    let all = overviews.iter().flat_map(|overview| &overview.queues);
+    let others = all.filter(|(name, _)| *name.bucket != *bucket);
     let others: Vec<_> = others.filter(|(_, queue)| !queue.held.is_empty()).collect();
     let held: usize = others.iter().map(|(_, queue)| queue.held.len()).sum();
     let buckets: BTreeSet<&str> = others.iter().map(|(name, _)| &*name.bucket).collect();
@@ -89,7 +110,7 @@ mod tests {
                 guards.push(block_on(async { locks.lock("db").await }).unwrap());
             }
             while looker.next(Some(std::time::Duration::ZERO)).unwrap().is_some() {}
-            nothing("default", None, looker.overview(), project)
+            nothing("default", None, std::slice::from_ref(looker.overview()), project)
         };
         assert_eq!(told("", None), "nothing is held and nobody waits");
         let empty = "nothing is held in the bucket \"default\" and nobody waits; ";

@@ -14,7 +14,7 @@ mod named_file;
 use std::{env, ffi::OsStr, path::PathBuf};
 
 use navlock::Refusal;
-use navlock_broker::{buckets::Buckets, settings_files};
+use navlock_broker::settings_files;
 
 pub(crate) use navlock_broker::settings_files::state_directory;
 
@@ -31,8 +31,6 @@ pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
 pub(crate) struct Settings {
     /// The files that were read: the user's before the machine's.
     pub(crate) files: Vec<PathBuf>,
-    /// Where buckets live.
-    pub(crate) buckets: Buckets,
     /// The etcd; `None` if the broker keeps the locks itself.
     pub(crate) etcd: Option<Etcd>,
     /// Whether clients can own names, if the broker keeps the locks itself.
@@ -93,6 +91,8 @@ impl Settings {
         let (delegate, log_names) = (zero_or_one(DELEGATE)?, zero_or_one(LOG_NAMES)?);
         let chosen_log = log(&text(LOG))?;
         let chosen = chosen_file(args)?;
+        // A line that says wrongly where a bucket lives is told by brokers as well.
+        settings_files::buckets(chosen.as_deref())?;
         let mut found = Vec::new();
         for (path, text) in settings_files::all(chosen.as_deref())? {
             let file = file::parse(&path, &text)?;
@@ -111,7 +111,6 @@ impl Settings {
         let log_names = log_names.or_else(|| found.iter().find_map(|(_, file)| file.log_names));
         let files: Vec<_> = found.iter().map(|(path, _)| path.clone()).collect();
         Ok(Self {
-            buckets: settings_files::buckets(chosen.as_deref())?,
             etcd: etcd(args, store, found)?,
             files,
             delegate: delegate.unwrap_or(true),

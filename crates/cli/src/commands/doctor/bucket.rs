@@ -1,7 +1,6 @@
 //! Where a bucket lives, and whether it is in use elsewhere.
 
-use navlock::{Look, LookOptions, Place};
-use navlock_broker::buckets::{Buckets, Home};
+use navlock::{Look, LookOptions};
 
 use super::{super::Context, Check};
 
@@ -12,16 +11,9 @@ pub(super) fn home(context: &Context) -> Check {
 
 /// Says of each other broker that the bucket is in use there. Programs that were started before the settings changed
 /// do not meet those that were started later.
-pub(super) fn elsewhere(context: &Context, buckets: &Buckets) -> Vec<Check> {
-    let Ok((own, _)) = Place::with_buckets() else { return Vec::new() };
-    let places = buckets.homes().map(|home| match home {
-        Home::Own => own.clone(),
-        Home::System => Place::of_system(),
-        Home::Store(store) => own.of_store(store),
-    });
-    let others = places.chain([own.clone()]).filter(|place| *place != context.place);
+pub(super) fn elsewhere(context: &Context) -> impl Iterator<Item = Check> {
     let options = LookOptions::default().bucket(&context.bucket);
-    let used = others.filter_map(|place| {
+    context.others.iter().filter_map(move |place| {
         let overview = Look::once(place.clone(), options.clone()).ok()?;
         let uses = overview.queues.values().map(|queue| queue.held.len() + queue.pending.len());
         let uses: usize = uses.sum();
@@ -33,6 +25,5 @@ pub(super) fn elsewhere(context: &Context, buckets: &Buckets) -> Vec<Check> {
             "restart the programs that have them; 'navlock query --all-buckets --socket {socket}' shows them"
         );
         (uses > 0).then(|| Check::warn("bucket", detail).remedy(remedy))
-    });
-    used.collect()
+    })
 }

@@ -26,7 +26,7 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
         #[cfg(not(feature = "etcd"))]
         checks.push(Check::fail("etcd", crate::reach::without_etcd(etcd)));
     }
-    checks.extend(bucket::elsewhere(context, &settings.buckets));
+    checks.extend(bucket::elsewhere(context));
     checks
 }
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 use navlock::{
-    Error, Inspected, Inspection, LockInfo, LockManager, Look, LookOptions,
+    Inspected, Inspection, LockInfo, LockManager,
     blocking::block_on_timeout,
     look::{self, Overview},
 };
@@ -26,7 +26,10 @@ use self::{
     entry::{Entry, Told},
     left_out::{left_out_of, tell_left_out},
 };
-use super::{Context, meeting::tell_of_nothing};
+use super::{
+    Context,
+    meeting::{look_everywhere, tell_of_nothing},
+};
 use crate::{
     exit::{Failure, UNREACHABLE, answer},
     terminal::{self, reader_has_gone},
@@ -58,14 +61,12 @@ pub(super) fn query(context: &Context, args: &QueryArgs) -> Result<ExitCode, Fai
     }
 }
 
-/// Shows the locks and requests of all buckets.
+/// Shows the locks and requests of all buckets, wherever they live. Each broker's are of one moment.
 fn query_all(context: &Context, args: &QueryArgs) -> Result<ExitCode, Failure> {
     let verbose = context.verbosity.is_verbose();
-    let name = args.name.clone();
-    let options = name.into_iter().fold(LookOptions::default(), LookOptions::name);
-    let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
-    tell_left_out(context, overview.left_out, args);
-    let buckets = by_bucket(&overview);
+    let overviews = look_everywhere(context, args.name.as_ref())?;
+    tell_left_out(context, overviews.iter().map(|overview| overview.left_out).sum(), args);
+    let buckets: Vec<_> = overviews.iter().flat_map(by_bucket).collect();
     let entries = buckets.iter().flat_map(|(bucket, inspection)| {
         let mut entries = Entry::all(inspection, args, verbose);
         for entry in &mut entries {

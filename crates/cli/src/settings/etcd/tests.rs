@@ -66,7 +66,7 @@ fn a_wrong_value_is_named() {
         ("etcd = [\":2379\"]", "is no endpoint"),
         ("etcd = [\"east=a:2379;west=b:2379\"]", "is no endpoint"),
         ("etcd = [\"ftp://host:2379\"]", "is no endpoint"),
-        ("etcd = [\"http://u:p@host:2379\"]", "c.toml: \"host:2379\" is no endpoint"),
+        ("etcd = [\"http://u:p@host:2379\"]", "[stores.main]: \"host:2379\" is no endpoint"),
         ("etcd = [\"http://host:2379/path\"]", "is no endpoint"),
         ("etcd = [\"a:1\"]\nuser = \"u\"", "no password-file"),
         ("etcd = [\"a:1\"]\npassword-file = \"secret\"", "no user"),

@@ -70,6 +70,10 @@ fn the_loss_of_a_store_is_that_of_its_own_buckets_alone() {
     let other = Server::start();
     let machine = Sandbox::with_settings(&settings(&other));
     let mut holders = BUCKETS.map(|(bucket, ..)| hold(&machine, bucket));
+    let all = machine.output(&["query", "--all-buckets", "--json"]).stdout;
+    for (bucket, ..) in BUCKETS {
+        assert!(all.contains(&format!("\"bucket\":{bucket:?}")), "{all}");
+    }
     other.stop();
     let [here, cache, fleet, jobs] = &mut holders;
     assert!(!jobs.ended().success(), "its lock was lost");

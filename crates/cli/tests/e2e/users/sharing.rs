@@ -39,6 +39,31 @@ fn root_and_a_user_meet_and_so_do_the_brokers_user_and_others() {
 }
 
 #[test]
+fn a_bucket_that_the_settings_give_to_several_users_is_shared_without_an_option() {
+    let Some(machine) = Machine::new() else { return };
+    let config = machine.sandbox.path("shared.toml");
+    fs::write(&config, "[buckets.site]\nsystem = true\n").unwrap();
+    // The variable says only where the machine's broker is: each user has an own one besides.
+    let run = |user: User, bucket: &str, rest: &[&str]| {
+        let own = machine.sandbox.path(&format!("own-{}", user.uid));
+        let _ = fs::create_dir(&own);
+        chown(&own, Some(user.uid), Some(user.gid)).unwrap();
+        let mut command = machine.navlock(user, &["run", "-n", "--bucket", bucket, "db"]);
+        command.args(rest).env("NAVLOCK_CONFIG", &config).env("NAVLOCK_SOCKET", own.join("sock"));
+        Output::of(&mut command)
+    };
+    let holder = machine.hold(ADA, &["--bucket", "site", "db"]);
+    assert_eq!(run(BEA, "site", &["true"]).code(), Some(1));
+    assert_eq!(run(BEA, "other", &["true"]).code(), Some(0));
+    holder.release();
+    // The command finds the bucket where it lives, and other buckets where they live.
+    for (bucket, code) in [("site", 1), ("other", 0)] {
+        let nested = ["sh", "-c", "\"$NAVLOCK\" run -n --bucket \"$1\" db true", "sh", bucket];
+        assert_eq!(run(BEA, "site", &nested).code(), Some(code), "{bucket}");
+    }
+}
+
+#[test]
 fn shared_locks_of_several_users_are_held_at_once() {
     let Some(machine) = Machine::new() else { return };
     let readers = [ADA, BEA, ROOT].map(|user| machine.hold(user, &["--shared", "db"]));
