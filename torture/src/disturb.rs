@@ -263,7 +263,7 @@ impl Run<'_> {
                 let files: Vec<_> = files.map(|entry| entry.path()).collect();
                 self.dice.choose(&files)?.clone()
             }
-            _ => directory,
+            _ => of.directory.clone(),
         };
         self.events.say(format_args!("removes {}", path.display()));
         let removed =

@@ -26,16 +26,9 @@ const COMMON: &str = "Common options";
 pub(crate) struct Common {
     /// The bucket in which names are looked up.
     ///
-    /// The same name in two buckets is two locks.
-    #[arg(
-        long,
-        global = true,
-        env = BUCKET,
-        hide_env_values = true,
-        default_value = "default",
-        value_name = "NAME"
-    )]
-    pub(crate) bucket: String,
+    /// The same name in two buckets is two locks. Without this, it is the bucket "default".
+    #[arg(long, global = true, env = BUCKET, hide_env_values = true, value_name = "NAME")]
+    pub(crate) bucket: Option<String>,
 
     /// Use the bucket of this folder's project.
     ///
@@ -114,18 +107,18 @@ impl Common {
         if !self.project {
             return Ok(());
         }
-        let variable = env::var(BUCKET).unwrap_or_default();
-        if self.bucket != "default" && self.bucket != variable {
+        let variable = env::var(BUCKET).ok();
+        if self.bucket.is_some() && self.bucket != variable {
             let message = "--bucket and --project name two buckets; leave one of them out";
             return Err(Failure::new(USAGE, message));
         }
-        if variable.is_empty() {
+        if variable.is_none_or(|bucket| bucket.is_empty()) {
             let project = Project::here().map_err(|error| {
                 let what = "--project: the working folder cannot be used";
                 let remedy = "change to another one, or name the bucket by --bucket";
                 Failure::new(USAGE, format_args!("{what}: {error}; {remedy}"))
             });
-            project?.bucket().clone_into(&mut self.bucket);
+            self.bucket = Some(project?.bucket().to_owned());
         }
         Ok(())
     }
@@ -142,7 +135,7 @@ mod tests {
         const LINES: &'static [&'static str] = &["{} query db", "query {} db", "daemon status {}"];
 
         const FLAGS: &'static [Flag<Self>] = &[
-            (&["--bucket b", "--bucket=b"], |common| common.bucket == "b"),
+            (&["--bucket b", "--bucket=b"], |common| common.bucket.as_deref() == Some("b")),
             (&["--project"], |common| common.project),
             (&["--system"], |common| common.system),
             (&["--store s"], |common| common.store.as_deref() == Some("s")),

@@ -71,7 +71,8 @@ impl Context {
     /// this user's own place.
     pub(super) fn new(common: &Common, role: Role) -> (Self, Option<PlaceError>) {
         // The bucket and the socket may come from variables. An empty variable counts as unset.
-        let bucket = if common.bucket.is_empty() { "default" } else { &common.bucket };
+        let bucket = common.bucket.as_deref().filter(|bucket| !bucket.is_empty());
+        let bucket = bucket.unwrap_or("default");
         let found = find(common, bucket);
         let unplaced = found.as_ref().err().cloned();
         let Found { place, line: home, others } = found.unwrap_or_else(|_| Found {

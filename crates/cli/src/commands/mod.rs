@@ -86,7 +86,7 @@ pub(crate) enum Command {
 /// can run.
 pub(crate) fn dispatch(mut cli: Cli) -> Result<ExitCode, Failure> {
     if let Command::Doctor(doctor) = &mut cli.command {
-        doctor.bucket.take().into_iter().for_each(|bucket| cli.common.bucket = bucket);
+        cli.common.bucket = doctor.bucket.take().or(cli.common.bucket);
     }
     cli.common.settle()?;
     let (context, unplaced) = Context::new(&cli.common, cli.role);

@@ -179,7 +179,7 @@ mod tests {
             "navlock query db --bucket=b -v",
         ] {
             let cli = parse_from(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).unwrap();
-            assert!(cli.common.verbose && cli.common.bucket == "b", "{line}");
+            assert!(cli.common.verbose && cli.common.bucket.as_deref() == Some("b"), "{line}");
         }
     }
 }

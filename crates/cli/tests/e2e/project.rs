@@ -4,7 +4,11 @@ use std::{fs, path::PathBuf};
 
 use navlock::{BrokerReach, ConnectOptions, LockManager, Place, Project, UserAgent};
 
-use crate::sandbox::{Output, Sandbox};
+use crate::{
+    sandbox::{Holder, NAVLOCK, Output, Sandbox, eventually},
+    system::{HELD, absolute},
+    worker,
+};
 
 /// A project with a folder below it.
 fn project(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
@@ -23,7 +27,7 @@ fn run_in(sandbox: &Sandbox, folder: &PathBuf, line: &str) -> Output {
 /// A program in Rust with the locks of a bucket.
 fn locks(sandbox: &Sandbox, bucket: &str) -> LockManager {
     let options = ConnectOptions::default().place(Place::at(sandbox.socket()));
-    let reach = BrokerReach::connect_blocking(options.program(crate::sandbox::NAVLOCK)).unwrap();
+    let reach = BrokerReach::connect_blocking(options.program(NAVLOCK)).unwrap();
     UserAgent::with_reach(reach).lock_manager(bucket)
 }
 
@@ -70,8 +74,8 @@ fn the_variable_goes_before_the_folder_and_two_buckets_are_refused() {
     };
     assert_eq!(run(&["--project", "run", "-n", "db", "true"], "red").code(), Some(1));
     assert_eq!(run(&["--project", "run", "-n", "db", "true"], "").code(), Some(0));
-    for variable in ["", "red"] {
-        let output = run(&["--project", "--bucket", "blue", "run", "-n", "db", "true"], variable);
+    for (variable, bucket) in [("", "blue"), ("red", "blue"), ("", "default"), ("red", "default")] {
+        let output = run(&["--project", "--bucket", bucket, "run", "-n", "db", "true"], variable);
         output.assert_says(64, "--bucket and --project name two buckets; leave one of them out");
     }
 }
@@ -96,4 +100,38 @@ fn a_pipe_in_place_of_a_manifest_is_not_waited_for() {
     fs::rename(pipe, sandbox.path("shop/package.json")).unwrap();
     let output = run_in(&sandbox, &sandbox.path("shop"), "--project run -n db true");
     assert_eq!(output.code(), Some(0), "{output:?}");
+}
+
+/// The program that the README shows.
+mod readme {
+    include!("project/readme.rs");
+
+    pub(crate) fn play(_: &[&str]) {
+        main().unwrap();
+    }
+}
+
+pub(crate) use readme::play;
+
+#[test]
+fn the_program_in_the_readme_waits_for_the_command_in_the_readme() {
+    let shown = fs::read_to_string("../../README.md").unwrap();
+    let program = format!("```rust,no_run\n{}```", include_str!("project/readme.rs"));
+    assert!(shown.contains(&program) && shown.contains("navlock --project run db -- "));
+    let sandbox = Sandbox::new();
+    let (_, below) = project(&sandbox);
+    let mut command = sandbox.navlock(&["--project", "run", "db", "--"]);
+    command.args(HELD).current_dir(&below);
+    let mut holder = Holder::start(command);
+    holder.begun();
+    let mut program = worker::program(&sandbox, "project::play", "");
+    program.current_dir(&below).env("NAVLOCK_BIN", absolute(NAVLOCK));
+    let program = std::thread::spawn(move || Output::of(&mut program));
+    eventually("the program waits", || {
+        let shown = run_in(&sandbox, &below, "query --project --json").stdout;
+        shown.contains("\"pending\"")
+    });
+    holder.release();
+    let said = program.join().unwrap();
+    assert!(said.stdout.contains("computed 2 under the lock"), "{said:?}");
 }

@@ -81,6 +81,8 @@ const ROLES: &[(&str, Role)] = &[
     #[cfg(unix)]
     ("owned::client", owned::client),
     #[cfg(unix)]
+    ("project::play", crate::project::play),
+    #[cfg(unix)]
     ("stopped::asks", crate::stopped::asks),
     #[cfg(target_os = "linux")]
     ("removed::unheard", removed::unheard),
