@@ -87,10 +87,10 @@ const TOKENS: &str = "tokens";
 const FAULTS: &str = "faults.log";
 
 impl Place {
-    /// The place of the user's own broker: the one that `NAVLOCK_SOCKET` names, or else the one that the key
-    /// `socket` names in the user's settings or in `/etc/navlock.toml`, or else the place where all processes of
-    /// this user meet. If `NAVLOCK_STORE` names a store, it is the place of the user's broker of that store. If
-    /// `NAVLOCK_SYSTEM` is set and `NAVLOCK_SOCKET` is not, it is that of the machine's broker.
+    /// The place that `NAVLOCK_SOCKET` names, or else that of the machine's broker if `NAVLOCK_SYSTEM` is set,
+    /// or else that of the user's own broker: the one that the key `socket` names in the user's settings or in
+    /// `/etc/navlock.toml`, or else the place where all processes of this user meet. If `NAVLOCK_STORE` names a
+    /// store, it is the place of the broker of that store beside it.
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ impl Place {
         Self::with_buckets().map(|(place, _)| place)
     }
 
-    /// The place of the broker that this bucket lives with, by the settings. Where the environment or the settings
-    /// name no other, it is the place [from the environment](Self::from_env).
+    /// The place of the broker that this bucket lives with, by the settings. Where the environment names a broker, or
+    /// the settings no other, it is the place [from the environment](Self::from_env).
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Place {
         Ok(buckets.place_of(bucket, &own))
     }
 
-    /// The place from the environment, and which buckets live elsewhere. None does if the environment has chosen one
+    /// The place from the environment, and which buckets live elsewhere. None does if the environment names one
     /// broker for all of them.
     ///
     /// # Errors
@@ -119,12 +119,15 @@ impl Place {
     /// As [`from_env`](Self::from_env).
     pub fn with_buckets() -> Result<(Self, Buckets), PlaceError> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let socket = set("NAVLOCK_SOCKET");
-        if socket.is_none() && Self::names_system() {
-            return Ok((Self::of_system(), Buckets::default()));
-        }
-        let (chosen, buckets) = settings_files::for_clients().map_err(PlaceError::Settings)?;
-        let own = socket.map(PathBuf::from).or(chosen).map_or_else(Self::of_user, Self::at);
+        let (own, buckets) = match set("NAVLOCK_SOCKET") {
+            Some(socket) => (Self::at(socket), Buckets::default()),
+            None if Self::names_system() => return Ok((Self::of_system(), Buckets::default())),
+            None => {
+                let (chosen, buckets) =
+                    settings_files::for_clients().map_err(PlaceError::Settings)?;
+                (chosen.map_or_else(Self::of_user, Self::at), buckets)
+            }
+        };
         let Some(store) = set(STORE_VARIABLE) else { return Ok((own, buckets)) };
         let store = store.to_string_lossy();
         if !is_store(&store) {
@@ -198,7 +201,7 @@ impl Place {
     }
 
     /// The place of the user's own broker, if this is one of a store's.
-    pub(crate) fn own(&self) -> Self {
+    fn own(&self) -> Self {
         let own = without_store(&self.socket).map(|(own, _)| own);
         Self { socket: own.unwrap_or_else(|| self.socket.clone()), kind: self.kind }
     }

@@ -192,13 +192,13 @@ fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<()
         .stdin(Stdio::null())
         .stdout(saying.try_clone().map_err(failed)?)
         .stderr(saying)
-        .env("NAVLOCK_SOCKET", place.own().socket())
+        .env("NAVLOCK_SOCKET", place.socket())
         .envs(is_own.then_some((MARKER, "1")));
-    match place.store() {
+    command.env_remove(STORE_VARIABLE);
+    if place.store().is_some() {
         // The broker of a store is on no other etcd.
-        Some(store) => command.env(STORE_VARIABLE, store).env_remove("NAVLOCK_ETCD"),
-        None => command.env_remove(STORE_VARIABLE),
-    };
+        command.env_remove("NAVLOCK_ETCD");
+    }
     let_go(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     let socket = place.socket().display();

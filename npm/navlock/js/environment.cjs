@@ -7,7 +7,7 @@ const { getEnvironmentData, isMainThread, setEnvironmentData } = require('node:w
  * The variables that say who shares locks. Worker threads inherit them: a worker that is given another environment
  * shares locks with its process all the same, unless that environment names another place.
  */
-const PLACE = ['NAVLOCK_REACH', 'NAVLOCK_BUCKET', 'NAVLOCK_SOCKET', 'NAVLOCK_BIN'];
+const PLACE = ['NAVLOCK_REACH', 'NAVLOCK_BUCKET', 'NAVLOCK_SOCKET', 'NAVLOCK_STORE', 'NAVLOCK_BIN'];
 
 if (isMainThread) {
   try {

@@ -11,7 +11,7 @@ const { missing } = require('./missing.cjs');
 const { ownProgram } = require('./program.cjs');
 
 /** Options of the program, before its command, that have a value. */
-const WITH_VALUE = ['--bucket', '--socket', '--color'];
+const WITH_VALUE = ['--bucket', '--socket', '--store', '--color'];
 
 const words = process.argv.slice(2);
 main();

@@ -32,7 +32,9 @@ class Settings {
   get socket() {
     if (this.#socket === undefined) {
       const socket = environment('NAVLOCK_SOCKET');
-      this.#socket = socket === null ? null : path.resolve(socket);
+      const store = environment('NAVLOCK_STORE');
+      const suffix = store === null ? '' : `.store-${store}`; // The broker of a store is beside the other one.
+      this.#socket = socket === null ? null : path.resolve(socket) + suffix;
     }
     return this.#socket;
   }

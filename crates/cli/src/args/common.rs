@@ -50,7 +50,7 @@ pub(crate) struct Common {
     #[arg(long, global = true, env = STORE, hide_env_values = true, value_name = "NAME")]
     pub(crate) store: Option<String>,
 
-    /// The socket of this user's own broker, instead of the one that all processes of this user share.
+    /// The broker's socket, instead of the ones that all processes of this user share.
     #[arg(
         long, global = true, env = SOCKET, hide_env_values = true, value_name = "PATH",
         value_parser = OsStringValueParser::new().map(PathBuf::from)

@@ -1,7 +1,5 @@
 //! What the common options chose, and how to connect to the broker that they name.
 
-use std::env;
-
 use clap::ColorChoice;
 use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
@@ -10,13 +8,7 @@ use navlock::{
 use navlock_broker::buckets::{Buckets, Home, Line};
 
 use super::Role;
-use crate::{
-    args::{Common, SOCKET},
-    exit::Failure,
-    settings::STARTED_BY,
-    text::printable,
-    verbosity::Verbosity,
-};
+use crate::{args::Common, exit::Failure, text::printable, verbosity::Verbosity};
 
 /// What the common options chose.
 pub(super) struct Context {
@@ -49,18 +41,15 @@ fn find(common: &Common, bucket: &str) -> Result<Found, PlaceError> {
         return Ok(alone(Place::of_system()));
     }
     let chosen = common.socket.as_ref().filter(|socket| !socket.as_os_str().is_empty());
-    // Whoever gives the option means that very broker. The variable says where the user's own broker is.
-    let option = chosen.filter(|socket| env::var_os(SOCKET).as_deref() != Some(socket.as_os_str()));
-    let (own, buckets) = match option {
+    // Whoever names a broker uses it for all buckets.
+    let (own, buckets) = match chosen {
         Some(socket) => (Place::at(socket), Buckets::default()),
         None => Place::with_buckets()?,
     };
     if let Some(store) = &common.store {
         return Ok(alone(own.of_store(store)));
     }
-    // A broker that a client has started is told by the client which one it is.
-    let is_broker = env::var_os(STARTED_BY).is_some();
-    let line = buckets.line_of(bucket).filter(|_| !is_broker);
+    let line = buckets.line_of(bucket);
     let place = line.map_or_else(|| own.clone(), |line| line.place(&own));
     let others = buckets.places(&own).into_iter().filter(|other| *other != place).collect();
     Ok(Found { place, line: line.cloned(), others })

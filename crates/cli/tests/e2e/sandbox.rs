@@ -59,6 +59,8 @@ pub(crate) struct Sandbox {
     config: PathBuf,
     /// The name of the socket.
     socket: &'static str,
+    /// Whether the settings choose the broker, and not the environment.
+    chooses: bool,
 }
 
 impl Sandbox {
@@ -75,6 +77,7 @@ impl Sandbox {
             idle,
             config: NOTHING.into(),
             socket: "sock",
+            chooses: false,
         }
     }
 
@@ -87,6 +90,15 @@ impl Sandbox {
             sandbox.socket = "sock.store-main";
         }
         sandbox.write_settings(settings);
+        sandbox
+    }
+
+    /// A sandbox whose settings say where its brokers are, and where buckets live.
+    #[cfg(all(unix, feature = "etcd"))]
+    pub(crate) fn with_buckets(settings: &str) -> Self {
+        let mut sandbox = Self::with_settings("");
+        sandbox.chooses = true;
+        sandbox.write_settings(&format!("socket = {:?}\n{settings}", sandbox.socket()));
         sandbox
     }
 
@@ -129,8 +141,10 @@ impl Sandbox {
                 command.env_remove(variable);
             }
         }
+        if !self.chooses {
+            command.env("NAVLOCK_SOCKET", self.socket());
+        }
         command
-            .env("NAVLOCK_SOCKET", self.socket())
             .env("NAVLOCK_IDLE_SECS", self.idle)
             .env("NAVLOCK", absolute(NAVLOCK))
             .env("NAVLOCK_CONFIG", &self.config)

@@ -88,13 +88,13 @@ fn settings_that_cannot_be_used_are_told_to_whoever_needs_the_broker() {
         let file = sandbox.path("c.toml");
         write(&file, settings);
         let mut command = sandbox.navlock(&["run", "db", "true"]);
-        let said = refusal(command.env("NAVLOCK_CONFIG", &file));
+        let said = refusal(command.env("NAVLOCK_CONFIG", &file).env("NAVLOCK_STORE", "main"));
         assert!(said.contains(what), "{settings}: {said}");
         let cannot =
             ["navlock: cannot reach the broker at ", "navlock: cannot tell where the broker is: "];
         assert!(cannot.iter().any(|cannot| said.starts_with(cannot)), "{said}");
         let mut command = sandbox.navlock(&["doctor"]);
-        let output = Output::of(command.env("NAVLOCK_CONFIG", &file));
+        let output = Output::of(command.env("NAVLOCK_CONFIG", &file).env("NAVLOCK_STORE", "main"));
         let shown = &output.stdout;
         assert!(shown.contains("fail  settings: ") && shown.contains(what), "{shown}");
         assert_eq!(output.code(), Some(1));

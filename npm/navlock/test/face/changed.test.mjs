@@ -108,8 +108,8 @@ async function openMachine(context, settings = '') {
     etcd.kill('SIGKILL');
   });
   const config = path.join(folder, 'config.toml');
-  writeFileSync(config, `[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = ["${etcd.endpoint}"]\n${settings}`);
-  return { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+  writeFileSync(config, `[stores.main]\netcd = ["${etcd.endpoint}"]\n${settings}`);
+  return { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: `${socket}.store-main` };
 }
 
 test('on etcd, where a request and a release are writes, a name has changed but for who waited since before it was granted last', async (context) => {

@@ -373,8 +373,8 @@ test('a looker at a broker of etcd sees the locks of other machines', async (con
   });
   const envs = [ours, theirs].map(({ folder, socket }) => {
     const config = path.join(folder, 'config.toml');
-    writeFileSync(config, `[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = ["${etcd.endpoint}"]\n`);
-    return { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+    writeFileSync(config, `[stores.main]\netcd = ["${etcd.endpoint}"]\n`);
+    return { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: `${socket}.store-main` };
   });
   const command = spawn(program, ['run', 'db', '--', 'cat'], { env: { ...process.env, ...envs[1] }, stdio: ['pipe', 'pipe', 'ignore'] });
   context.after(() => command.stdin.end());

@@ -104,8 +104,8 @@ test('the error of a lock whose lease has ended says that in its cause', async (
     etcd.kill('SIGKILL');
   });
   const config = path.join(folder, 'config.toml');
-  writeFileSync(config, `[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = ["${etcd.endpoint}"]\ntime-to-live = 5\n`);
-  const env = { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: socket };
+  writeFileSync(config, `[stores.main]\netcd = ["${etcd.endpoint}"]\ntime-to-live = 5\n`);
+  const env = { NAVLOCK_BUCKET: 'shop', NAVLOCK_CONFIG: config, NAVLOCK_REACH: 'machine', NAVLOCK_SOCKET: `${socket}.store-main` };
   const seen = await evaluateOn(runtimes.node, env, async ({ locks }, etcd) => {
     setInterval(() => {}, 1000); // keeps the process alive
     let isHeld;

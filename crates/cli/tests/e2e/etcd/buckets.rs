@@ -11,7 +11,7 @@ use crate::{
     worker::{self, say},
 };
 
-/// Settings that begin with where buckets live, so that the sandbox is that of the user's own broker.
+/// Settings with buckets in two stores and here.
 fn settings(other: &Server) -> String {
     format!(
         "[buckets.'fleet-*']\netcd = 'main'\n[buckets.'fleet-cache']\n[buckets.jobs]\netcd = 'other'\n\
@@ -46,7 +46,7 @@ fn in_bucket(machine: &Sandbox, bucket: &str, arguments: &[&str]) -> Output {
 fn each_bucket_lives_where_the_settings_say() {
     let other = Server::start();
     let settings = settings(&other);
-    let [ours, theirs] = [(); 2].map(|()| Sandbox::with_settings(&settings));
+    let [ours, theirs] = [(); 2].map(|()| Sandbox::with_buckets(&settings));
     for (bucket, lives, is_shared) in BUCKETS {
         let holder = hold(&ours, bucket);
         for (machine, is_excluded) in [(&ours, true), (&theirs, is_shared)] {
@@ -62,13 +62,13 @@ fn each_bucket_lives_where_the_settings_say() {
         holder.release();
     }
     let said = in_bucket(&ours, "fleet-42", &["query", "-v"]).stderr;
-    assert!(said.contains("config.toml, line 1: [buckets.\"fleet-*\"]"), "{said}");
+    assert!(said.contains("config.toml, line 2: [buckets.\"fleet-*\"]"), "{said}");
 }
 
 #[test]
 fn the_loss_of_a_store_is_that_of_its_own_buckets_alone() {
     let other = Server::start();
-    let machine = Sandbox::with_settings(&settings(&other));
+    let machine = Sandbox::with_buckets(&settings(&other));
     let mut holders = BUCKETS.map(|(bucket, ..)| hold(&machine, bucket));
     let all = machine.output(&["query", "--all-buckets", "--json"]).stdout;
     for (bucket, ..) in BUCKETS {
@@ -105,7 +105,7 @@ pub(crate) fn takes(buckets: &[&str]) {
 fn a_program_reaches_all_of_them_through_one_user_agent() {
     let other = Server::start();
     let settings = settings(&other);
-    let [ours, theirs] = [(); 2].map(|()| Sandbox::with_settings(&settings));
+    let [ours, theirs] = [(); 2].map(|()| Sandbox::with_buckets(&settings));
     let holders: Vec<_> = BUCKETS.map(|(bucket, ..)| hold(&ours, bucket)).into_iter().collect();
     let all = BUCKETS.map(|(bucket, ..)| bucket).join(" ");
     for (machine, expected) in [

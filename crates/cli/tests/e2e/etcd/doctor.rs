@@ -76,11 +76,12 @@ fn a_broker_says_how_far_its_locks_are_seen() {
 
 #[test]
 fn locks_from_before_a_bucket_moved_are_warned_of() {
-    let machine = Sandbox::with_settings("");
+    let machine = Sandbox::with_buckets("");
     let holder = machine.hold(&["db"]);
     assert_eq!(shown_reach(&machine), "this machine");
     machine.write_settings(&format!(
-        "[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = [\"{}\"]\n",
+        "socket = {:?}\n[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = [\"{}\"]\n",
+        machine.socket(),
         shared().endpoint()
     ));
     let (moved, code) = checks(&machine);
