@@ -18,7 +18,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny},
+};
 use toml::Spanned;
 
 use crate::{Place, SettingsError};
@@ -50,10 +53,21 @@ pub enum Home {
     Store(String),
 }
 
-/// The keys of a file of settings that clients read. All other keys are for brokers.
+/// The keys of a file of settings, of which clients read these. A key that is none could be meant to say where a bucket
+/// lives.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct OfClients {
     pub(crate) socket: Option<PathBuf>,
+    #[serde(rename = "delegate")]
+    _delegate: Option<IgnoredAny>,
+    #[serde(rename = "log")]
+    _log: Option<IgnoredAny>,
+    #[serde(rename = "log-names")]
+    _log_names: Option<IgnoredAny>,
+    /// What was written before there were stores.
+    #[serde(default, rename = "etcd", deserialize_with = "no_etcd")]
+    _etcd: (),
     #[serde(default)]
     buckets: BTreeMap<String, Spanned<BucketTable>>,
     #[serde(default)]
@@ -75,24 +89,24 @@ impl Buckets {
     /// # Errors
     ///
     /// If a line cannot be meant, names no store, or says of a bucket what another line says as well.
-    pub(crate) fn of(files: Vec<(PathBuf, String, OfClients)>) -> Result<Self, SettingsError> {
+    pub(crate) fn of(files: Vec<(&PathBuf, &str, OfClients)>) -> Result<Self, SettingsError> {
         let mut lines: Vec<Line> = Vec::new();
         let mut stores = Vec::new();
         for (file, text, tables) in files {
-            let number = |start: usize| line_number(&text, start);
+            let number = |start: usize| line_number(text, start);
             for (name, table) in tables.stores {
                 if !is_store(&name) {
                     let what = format!(
                         "{name:?} is no name of a store; take a-z, 0-9, _ and -, {LONGEST_STORE} at most"
                     );
-                    return Err(wrong(&file, number(table.span().start), "stores", what));
+                    return Err(wrong(file, number(table.span().start), "stores", what));
                 }
                 stores.push(name);
             }
             for (pattern, table) in tables.buckets {
                 let number = number(table.span().start);
                 let home = home(&pattern, table.into_inner());
-                let home = home.map_err(|what| wrong(&file, number, "buckets", what))?;
+                let home = home.map_err(|what| wrong(file, number, "buckets", what))?;
                 if lines.iter().all(|line| line.pattern != pattern) {
                     lines.push(Line { pattern, home, file: file.clone(), number });
                 }
@@ -107,7 +121,8 @@ impl Buckets {
     /// The line that says where this bucket lives. `None` if none does. The longest pattern wins, and a name that is
     /// written out wins over all patterns.
     pub fn line_of(&self, bucket: &str) -> Option<&Line> {
-        let fitting = self.0.iter().filter(|line| line.fits(bucket));
+        // Of two that are equal, that of the earlier file counts.
+        let fitting = self.0.iter().rev().filter(|line| line.fits(bucket));
         fitting.max_by_key(|line| (!line.pattern.contains('*'), line.pattern.len()))
     }
 
@@ -170,7 +185,9 @@ impl Line {
             ));
         }
         let Some((start, end)) = self.pattern.split_once('*') else { return Ok(()) };
-        for other in others.iter().filter(|other| other.pattern.len() == self.pattern.len()) {
+        let is_equal =
+            |other: &&Self| other.file == self.file && other.pattern.len() == self.pattern.len();
+        for other in others.iter().filter(is_equal) {
             let Some((other_start, other_end)) = other.pattern.split_once('*') else { continue };
             let starts = start.starts_with(other_start) || other_start.starts_with(start);
             let ends = end.ends_with(other_end) || other_end.ends_with(end);
@@ -223,9 +240,21 @@ fn home(pattern: &str, table: BucketTable) -> Result<Home, String> {
             Err(format!("{pattern:?} is to live in two places; leave out system or etcd"))
         }
         BucketTable { system: true, etcd: None } => Ok(Home::System),
-        BucketTable { etcd: Some(store), .. } => Ok(Home::Store(store)),
+        BucketTable { etcd: Some(store), .. } if is_store(&store) => Ok(Home::Store(store)),
+        // It may be a URL, with a password.
+        BucketTable { etcd: Some(_), .. } => Err(format!(
+            "{pattern:?}: etcd is to be the name of a store; write its endpoints into [stores.NAME]"
+        )),
         BucketTable { .. } => Ok(Home::Own),
     }
+}
+
+/// Refuses what was written before there were stores, and says what to write.
+fn no_etcd<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
+    Err(D::Error::custom(
+        "an etcd is a store, and buckets live in it; write [stores.main] in place of [etcd], etcd in place of \
+         endpoints, and [buckets.\"*\"] with etcd = \"main\" for all buckets",
+    ))
 }
 
 fn line_number(text: &str, start: usize) -> usize {
@@ -244,10 +273,11 @@ mod tests {
     use crate::settings_files;
 
     fn of(texts: &[&str]) -> Result<Buckets, String> {
-        let files = texts.iter().enumerate().map(|(nth, text)| {
-            let path = PathBuf::from(format!("/{nth}.toml"));
-            let tables = settings_files::parse(&path, text)?;
-            Ok((path, (*text).to_owned(), tables))
+        let path = |nth: usize| PathBuf::from(format!("/{nth}.toml"));
+        let paths: Vec<_> = (0..texts.len()).map(path).collect();
+        let files = texts.iter().zip(&paths).map(|(text, path)| {
+            let said = settings_files::parse(path, text)?;
+            Ok((path, *text, said))
         });
         let files: Result<_, SettingsError> = files.collect();
         files.and_then(Buckets::of).map_err(|error| error.to_string())
@@ -298,6 +328,8 @@ mod tests {
         assert_eq!(home("a"), Some(&Home::Own));
         assert_eq!(home("b"), Some(&Home::System));
         assert_eq!(home("c"), Some(&Home::Store("main".to_owned())));
+        let equal = ["[buckets.\"a*\"]\n", "[buckets.\"*b\"]\nsystem = true\n"];
+        assert_eq!(of(&equal).unwrap().line_of("ab").map(Line::home), Some(&Home::Own));
     }
 
     #[test]
@@ -316,6 +348,16 @@ mod tests {
         }
         let two = format!("[buckets.a]\nsystem = true\netcd = \"main\"\n{STORES}");
         assert!(wrong(&two).contains("two places"));
+        let said = wrong("[buckets.a]\netcd = \"http://root:secret@a:1\"\n");
+        assert!(said.contains("the name of a store") && !said.contains("secret"), "{said}");
+        for (text, what) in [
+            ("[etcd]\nendpoints = [\"http://root:secret@a:1\"]\n", "[buckets.\"*\"]"),
+            ("[bucket.a]\nsystem = true\n", "no setting `bucket`"),
+        ] {
+            let said = wrong(text);
+            assert!(said.starts_with("/0.toml, line 1") && said.contains(what), "{said}");
+            assert!(!said.contains("secret"), "{said}");
+        }
     }
 
     #[test]

@@ -72,11 +72,12 @@ fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
                    install navlock, and set NAVLOCK_BIN to its path";
         return Err(why.into());
     }
-    let keys: Keys = match settings_files::all(settings_files::chosen()?.as_deref())?.first() {
-        Some((path, text)) => settings_files::parse(path, text)?,
-        None => Keys::default(),
-    };
-    let delegate = keys.delegate.unwrap_or(true);
+    let mut delegate = None;
+    for (path, text) in settings_files::all(settings_files::chosen()?.as_deref())? {
+        let keys: Keys = settings_files::parse(&path, &text)?;
+        delegate = delegate.or(keys.delegate);
+    }
+    let delegate = delegate.unwrap_or(true);
     let state = settings_files::state_directory();
     let mut options = Options { state, delegate, ..Options::default() };
     let starter = env::var("NAVLOCK_STARTED_BY").unwrap_or_default();

@@ -6,7 +6,7 @@ mod of_system;
 mod place_error;
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -117,23 +117,40 @@ impl Place {
     /// # Errors
     ///
     /// As [`from_env`](Self::from_env).
+    #[doc(hidden)]
     pub fn with_buckets() -> Result<(Self, Buckets), PlaceError> {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let (own, buckets) = match set("NAVLOCK_SOCKET") {
-            Some(socket) => (Self::at(socket), Buckets::default()),
-            None if Self::names_system() => return Ok((Self::of_system(), Buckets::default())),
-            None => {
-                let (chosen, buckets) =
-                    settings_files::for_clients().map_err(PlaceError::Settings)?;
-                (chosen.map_or_else(Self::of_user, Self::at), buckets)
-            }
-        };
-        let Some(store) = set(STORE_VARIABLE) else { return Ok((own, buckets)) };
+        if Self::variable("NAVLOCK_SOCKET").is_none() && Self::names_system() {
+            return Ok((Self::of_system(), Buckets::default()));
+        }
+        let (own, buckets) = Self::own_with_buckets()?;
+        let Some(store) = Self::variable(STORE_VARIABLE) else { return Ok((own, buckets)) };
         let store = store.to_string_lossy();
         if !is_store(&store) {
             return Err(PlaceError::NotAStore(store.into_owned()));
         }
         Ok((own.of_store(&store), Buckets::default()))
+    }
+
+    /// The place of the user's broker of this store.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn of_users_store(store: &str) -> Result<Self, PlaceError> {
+        Self::own_with_buckets().map(|(own, _)| own.of_store(store))
+    }
+
+    fn own_with_buckets() -> Result<(Self, Buckets), PlaceError> {
+        if let Some(socket) = Self::variable("NAVLOCK_SOCKET") {
+            return Ok((Self::at(socket), Buckets::default()));
+        }
+        let (chosen, buckets) = settings_files::for_clients().map_err(PlaceError::Settings)?;
+        Ok((chosen.map_or_else(Self::of_user, Self::at), buckets))
+    }
+
+    /// The value of a variable. An empty one counts as unset.
+    fn variable(name: &str) -> Option<OsString> {
+        std::env::var_os(name).filter(|value| !value.is_empty())
     }
 
     /// The place where all processes of this user meet.
@@ -350,7 +367,8 @@ impl Place {
 /// The socket of the user's own broker, and the store, if this is the socket of a store's broker.
 fn without_store(socket: &Path) -> Option<(PathBuf, &str)> {
     let (own, store) = socket.file_name()?.to_str()?.rsplit_once(OF_STORE)?;
-    (!own.is_empty() && is_store(store)).then(|| (socket.with_file_name(own), store))
+    (!own.is_empty() && !own.contains(OF_STORE) && is_store(store))
+        .then(|| (socket.with_file_name(own), store))
 }
 
 /// The last two names of a path: the name of the socket and the name of its directory.

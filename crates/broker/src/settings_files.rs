@@ -147,28 +147,31 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Settings
 /// What the settings say for clients: the socket of the user's own broker, which the user's file chooses or else the
 /// machine's, and where buckets live, by both.
 pub(crate) fn for_clients() -> Result<(Option<PathBuf>, Buckets), SettingsError> {
-    let (mut chosen, mut files) = (None, Vec::new());
-    for (path, text) in all(self::chosen()?.as_deref())? {
-        let said: OfClients = parse(&path, &text)?;
-        if let Some(socket) = said.socket.as_ref().filter(|_| chosen.is_none()) {
-            chosen = Some(socket_in(&path, socket)?);
-        }
-        files.push((path, text, said));
-    }
-    Ok((chosen, Buckets::of(files)?))
+    read_by_clients(&all(self::chosen()?.as_deref())?)
 }
 
-/// Where buckets live, by the file that was chosen, or else by the user's and the machine's.
+/// Checks what these files say to clients.
 ///
 /// # Errors
 ///
-/// Those of [`all`], and if a line cannot be meant.
-pub fn buckets(chosen: Option<&Path>) -> Result<Buckets, SettingsError> {
-    let files = all(chosen)?.into_iter().map(|(path, text)| {
-        let said = parse(&path, &text)?;
-        Ok((path, text, said))
-    });
-    Buckets::of(files.collect::<Result<_, SettingsError>>()?)
+/// What clients find wrong with them.
+pub fn check(files: &[(PathBuf, String)]) -> Result<(), SettingsError> {
+    read_by_clients(files).map(|_| ())
+}
+
+fn read_by_clients(
+    files: &[(PathBuf, String)],
+) -> Result<(Option<PathBuf>, Buckets), SettingsError> {
+    let mut socket = None;
+    let mut all = Vec::new();
+    for (path, text) in files {
+        let said: OfClients = parse(path, text)?;
+        if let Some(chosen) = said.socket.as_ref().filter(|_| socket.is_none()) {
+            socket = Some(socket_in(path, chosen)?);
+        }
+        all.push((path, &**text, said));
+    }
+    Ok((socket, Buckets::of(all)?))
 }
 
 /// The files, each with its text: the one that was chosen, or else those of the [`places`] that exist.

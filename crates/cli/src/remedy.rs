@@ -84,7 +84,9 @@ impl Here {
     /// For the broker of this place, and a reader in this terminal, where that broker may be the
     /// usual one.
     pub(crate) fn new(place: &Place) -> Self {
-        let usual = Place::from_env().is_ok_and(|usual| usual.socket() == place.socket());
+        // Where some buckets live elsewhere, the place of a line would depend on its bucket.
+        let usual = Place::with_buckets()
+            .is_ok_and(|(usual, buckets)| usual.socket() == place.socket() && buckets.is_empty());
         let anywhere = Self::anywhere(place);
         let navlock = if usual { Some("navlock".to_owned()) } else { anywhere.navlock };
         Self { navlock, ..anywhere }

@@ -140,7 +140,8 @@ pub async fn system() -> Result<UserAgent, Error> {
 
 /// The reach of one machine, through a connection to the user's own broker. Buckets that live elsewhere by the
 /// settings have connections of their own, which are made when these buckets are first asked for something; see
-/// [`Place::of_bucket`]. Clones share the connections. They end when the last clone is gone, and all that was made
+/// [`Place::of_bucket`]. What this type itself offers, such as a [lifeline](Self::prepare_lifeline), is of the
+/// connection to the user's own broker: whoever needs it of another names that [place](ConnectOptions::place). Clones share the connections. They end when the last clone is gone, and all that was made
 /// with the clones.
 #[derive(Clone, Debug)]
 pub struct BrokerReach {

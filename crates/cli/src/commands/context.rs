@@ -1,14 +1,21 @@
 //! What the common options chose, and how to connect to the broker that they name.
 
+use std::{env, ffi::OsStr};
+
 use clap::ColorChoice;
 use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
 };
 
-use navlock_broker::buckets::{Buckets, Home, Line};
+use navlock_broker::buckets::{Home, Line};
 
 use super::Role;
-use crate::{args::Common, exit::Failure, text::printable, verbosity::Verbosity};
+use crate::{
+    args::{Common, SOCKET, STORE},
+    exit::Failure,
+    text::printable,
+    verbosity::Verbosity,
+};
 
 /// What the common options chose.
 pub(super) struct Context {
@@ -34,35 +41,46 @@ struct Found {
     others: Vec<Place>,
 }
 
-/// Where this bucket lives.
-fn find(common: &Common, bucket: &str) -> Result<Found, PlaceError> {
+/// Where this bucket lives, or, without one, the broker that was named or else the user's own.
+fn find(common: &Common, bucket: Option<&str>) -> Result<Found, PlaceError> {
     let alone = |place| Found { place, line: None, others: Vec::new() };
     if common.system {
         return Ok(alone(Place::of_system()));
     }
-    let chosen = common.socket.as_ref().filter(|socket| !socket.as_os_str().is_empty());
-    // Whoever names a broker uses it for all buckets.
-    let (own, buckets) = match chosen {
-        Some(socket) => (Place::at(socket), Buckets::default()),
-        None => Place::with_buckets()?,
+    let socket = common.socket.as_ref().filter(|socket| !socket.as_os_str().is_empty());
+    let option = |given: Option<&OsStr>, variable: &str| {
+        given.is_some() && env::var_os(variable).as_deref() != given
     };
-    if let Some(store) = &common.store {
-        return Ok(alone(own.of_store(store)));
+    let names_socket = option(socket.map(|socket| socket.as_os_str()), SOCKET);
+    let store = common.store.as_deref();
+    let store = store.filter(|store| option(Some(OsStr::new(store)), STORE));
+    // Whoever names a broker uses it for all buckets, and an option goes before all variables.
+    match (socket.filter(|_| names_socket), store) {
+        (Some(socket), Some(store)) => return Ok(alone(Place::at(socket).of_store(store))),
+        (Some(socket), None) => return Ok(alone(Place::at(socket))),
+        (None, Some(store)) => return Place::of_users_store(store).map(alone),
+        (None, None) => {}
     }
-    let line = buckets.line_of(bucket);
+    let (own, buckets) = Place::with_buckets()?;
+    let line = bucket.and_then(|bucket| buckets.line_of(bucket));
     let place = line.map_or_else(|| own.clone(), |line| line.place(&own));
     let others = buckets.places(&own).into_iter().filter(|other| *other != place).collect();
     Ok(Found { place, line: line.cloned(), others })
 }
 
 impl Context {
-    /// The context. If the place of the broker is not known, also returns why; the context then has
+    /// The context, with the broker of the bucket or, if it is not `is_of_bucket`, the one that was named or else the
+    /// user's own. If the place of the broker is not known, also returns why; the context then has
     /// this user's own place.
-    pub(super) fn new(common: &Common, role: Role) -> (Self, Option<PlaceError>) {
+    pub(super) fn new(
+        common: &Common,
+        role: Role,
+        is_of_bucket: bool,
+    ) -> (Self, Option<PlaceError>) {
         // The bucket and the socket may come from variables. An empty variable counts as unset.
         let bucket = common.bucket.as_deref().filter(|bucket| !bucket.is_empty());
         let bucket = bucket.unwrap_or("default");
-        let found = find(common, bucket);
+        let found = find(common, is_of_bucket.then_some(bucket));
         let unplaced = found.as_ref().err().cloned();
         let Found { place, line: home, others } = found.unwrap_or_else(|_| Found {
             place: Place::of_user(),
@@ -81,6 +99,10 @@ impl Context {
             None => Home::Own,
         };
         let bucket = printable(&format!("{:?}", self.bucket));
+        let is_set = env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty());
+        if is_set && here() == Home::Own {
+            return format!("the bucket {bucket} lives in the etcd that NAVLOCK_ETCD names");
+        }
         match &self.home {
             Some(line) => format!("the bucket {bucket} lives {} ({line})", line.home()),
             None => format!("the bucket {bucket} lives {}", here()),

@@ -53,7 +53,9 @@ pub(crate) struct EvictArgs {
 pub(super) fn evict(context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
     let settings = Settings::load(&args.settings, context.place.store());
     let settings = settings.map_err(|wrong| Failure::new(UNREACHABLE, wrong))?;
-    let Some(etcd) = &settings.etcd else {
+    // The machine's broker has no etcd.
+    let etcd = settings.etcd.as_ref().filter(|_| !context.place.is_of_system());
+    let Some(etcd) = etcd else {
         let why = "locks of one machine end with their processes, and there is nothing to evict; \
                    what is on etcd can be evicted: name its store (--store, --bucket) or its endpoints (--etcd)";
         return Err(Failure::new(USAGE, why));

@@ -7,7 +7,7 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use navlock::{Error, Look, LookOptions, Place, Project, ResourceName, look::Overview};
+use navlock::{Error, Look, LookOptions, Place, Project, Reason, ResourceName, look::Overview};
 use navlock_platform::surroundings::peculiarities;
 
 use super::Context;
@@ -54,6 +54,7 @@ pub(super) fn look_everywhere(
     for place in &context.others {
         match Look::once(place.clone(), options.clone()) {
             Ok(overview) => overviews.push(overview),
+            Err(error) if matches!(error.reason(), Reason::NoSystemBroker) => {}
             Err(error) => context.verbosity.tell(error),
         }
     }

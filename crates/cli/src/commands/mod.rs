@@ -85,11 +85,12 @@ pub(crate) enum Command {
 /// Runs the subcommand. If the place of the broker is not known, only subcommands that need no broker
 /// can run.
 pub(crate) fn dispatch(mut cli: Cli) -> Result<ExitCode, Failure> {
+    cli.common.settle()?;
     if let Command::Doctor(doctor) = &mut cli.command {
         cli.common.bucket = doctor.bucket.take().or(cli.common.bucket);
     }
-    cli.common.settle()?;
-    let (context, unplaced) = Context::new(&cli.common, cli.role);
+    let is_of_bucket = !matches!(cli.command, Command::Daemon(_));
+    let (context, unplaced) = Context::new(&cli.common, cli.role, is_of_bucket);
     let placed = || match &unplaced {
         None => Ok(&context),
         Some(error) => {

@@ -31,10 +31,6 @@ pub(super) struct File {
     pub(super) buckets: Option<IgnoredAny>,
     #[serde(default)]
     pub(super) stores: BTreeMap<String, Store>,
-    /// What was written before there were stores.
-    #[serde(default, deserialize_with = "no_etcd")]
-    #[expect(dead_code, reason = "it is refused")]
-    etcd: (),
 }
 
 /// A store: the etcd by which machines share their locks. `docs/settings.md` says what each setting does.
@@ -60,14 +56,6 @@ pub(super) struct Store {
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) server_name: Option<String>,
-}
-
-/// Refuses what was written before there were stores, and says what to write.
-fn no_etcd<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
-    Err(D::Error::custom(
-        "an etcd is a store, and buckets live in it; write [stores.main] in place of [etcd], etcd in place of \
-         endpoints, and [buckets.\"*\"] with etcd = \"main\" for all buckets",
-    ))
 }
 
 /// Reads a number of seconds, or a time with units, as in `"1m30s"`.
@@ -150,13 +138,6 @@ mod tests {
         assert!(said.starts_with("/c.toml, line 2 (etcd): the endpoints are a list"), "{said}");
         assert!(said.ends_with("[\"host:2379\"]") && !said.contains("secret"), "{said}");
         assert!(wrong("etc = 1\n").contains("no setting `etc`"));
-    }
-
-    #[test]
-    fn who_writes_an_etcd_as_before_is_told_how_a_store_is_written() {
-        let said = wrong("log = \"warn\"\n[etcd]\nendpoints = [\"http://u:secret@a:1\"]\n");
-        assert!(said.starts_with("/c.toml, line 2: an etcd is a store"), "{said}");
-        assert!(said.contains("[buckets.\"*\"]") && !said.contains("secret"), "{said}");
     }
 
     #[test]

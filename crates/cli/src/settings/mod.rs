@@ -91,10 +91,11 @@ impl Settings {
         let (delegate, log_names) = (zero_or_one(DELEGATE)?, zero_or_one(LOG_NAMES)?);
         let chosen_log = log(&text(LOG))?;
         let chosen = chosen_file(args)?;
-        // A line that says wrongly where a bucket lives is told by brokers as well.
-        settings_files::buckets(chosen.as_deref())?;
+        let texts = settings_files::all(chosen.as_deref())?;
+        // What clients find wrong is told by brokers as well.
+        settings_files::check(&texts)?;
         let mut found = Vec::new();
-        for (path, text) in settings_files::all(chosen.as_deref())? {
+        for (path, text) in texts {
             let file = file::parse(&path, &text)?;
             found.push((path, file));
         }

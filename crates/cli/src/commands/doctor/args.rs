@@ -13,7 +13,7 @@ use crate::args::SettingsArgs;
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// The bucket, as with --bucket.
-    #[arg(value_name = "BUCKET")]
+    #[arg(id = "checked", value_name = "BUCKET")]
     pub(in crate::commands) bucket: Option<String>,
 
     /// Write one JSON object a line.

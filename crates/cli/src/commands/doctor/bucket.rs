@@ -19,10 +19,10 @@ pub(super) fn elsewhere(context: &Context) -> impl Iterator<Item = Check> {
         let uses: usize = uses.sum();
         let socket = place.socket().display();
         let detail = format!(
-            "{uses} locks and requests of this bucket are with the broker at {socket}, where it does not live"
+            "locks and requests of this bucket ({uses}) are with the broker at {socket}, where it does not live"
         );
         let remedy = format!(
-            "restart the programs that have them; 'navlock query --all-buckets --socket {socket}' shows them"
+            "restart programs from before the settings changed; 'navlock query --all-buckets --socket {socket}' shows them"
         );
         (uses > 0).then(|| Check::warn("bucket", detail).remedy(remedy))
     })

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use navlock::{ClientId, Error, Look, LookOptions, ResourceName, look::LockName};
+use navlock::{ClientId, Error, Look, LookOptions, Place, ResourceName, look::LockName};
 use navlock_platform::{
     peer,
     shell::{line_to_continue, line_to_end},
@@ -101,6 +101,12 @@ impl FromStr for HoldId {
     }
 }
 
+/// A hold, with the place of the broker of its locks.
+struct Hold<'a> {
+    place: &'a Place,
+    id: ClientId,
+}
+
 /// There is no such hold.
 const NO_SUCH_HOLD: u8 = 1;
 
@@ -114,7 +120,7 @@ pub(in crate::commands) fn release(
     context: &Context,
     args: &ReleaseArgs,
 ) -> Result<ExitCode, Failure> {
-    match ask(context, find(context, &args.id)?, Question::Release)? {
+    match ask(&find(context, &args.id)?, Question::Release)? {
         Answer::Lost(what) => Err(lost(&what, "all that it held was released then")),
         Answer::Refused(why) => Err(Failure::new(USAGE, format_args!("not released: {why}"))),
         Answer::Released | Answer::Extended(_) => Ok(ExitCode::SUCCESS),
@@ -125,7 +131,7 @@ pub(in crate::commands) fn extend(
     context: &Context,
     args: &ExtendArgs,
 ) -> Result<ExitCode, Failure> {
-    match ask(context, find(context, &args.id)?, Question::Extend(args.seconds))? {
+    match ask(&find(context, &args.id)?, Question::Extend(args.seconds))? {
         Answer::Lost(what) => Err(lost(&what, "it holds nothing that could be extended")),
         Answer::Refused(why) => Err(Failure::new(USAGE, format_args!("not extended: {why}"))),
         Answer::Extended(left) => {
@@ -145,14 +151,15 @@ fn lost(what: &str, so: &str) -> Failure {
 /// # Errors
 ///
 /// If there is no such hold, or no answer in time.
-fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Failure> {
+fn ask(hold: &Hold<'_>, question: Question) -> Result<Answer, Failure> {
+    let &Hold { place, id } = hold;
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     let stream = loop {
-        match reach(&context.place, id) {
+        match reach(place, id) {
             Ok(Some(stream)) => break stream,
             // A keeper whose socket was removed makes another one.
-            Ok(None) if Instant::now() < deadline && is_known(context, id)? => thread::sleep(PAUSE),
-            Ok(None) => return Err(no_such_hold(context, id)),
+            Ok(None) if Instant::now() < deadline && is_known(place, id)? => thread::sleep(PAUSE),
+            Ok(None) => return Err(no_such_hold(hold)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 if Instant::now() >= deadline {
                     return Err(silent(None));
@@ -160,7 +167,7 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
                 thread::sleep(PAUSE);
             }
             Err(error) => {
-                let directory = context.place.holds();
+                let directory = place.holds();
                 let message = format!("cannot reach the hold in {}: {error}", directory.display());
                 return Err(Failure::new(UNREACHABLE, message));
             }
@@ -169,11 +176,11 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
     let keeper = peer::of(&stream).ok().and_then(|peer| peer.process);
     let said = put(stream, question).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => silent(keeper),
-        _ => no_such_hold(context, id),
+        _ => no_such_hold(hold),
     })?;
     if said.is_empty() {
         // The hold has ended meanwhile, and has answered nobody any more.
-        return Err(no_such_hold(context, id));
+        return Err(no_such_hold(hold));
     }
     parse(&said).ok_or_else(|| {
         let said = printable(&String::from_utf8_lossy(&said));
@@ -186,10 +193,14 @@ fn ask(context: &Context, id: ClientId, question: Question) -> Result<Answer, Fa
 /// # Errors
 ///
 /// If no hold of this user has a lock of the name, or several have.
-fn find(context: &Context, id: &HoldId) -> Result<ClientId, Failure> {
-    let name = match id {
-        HoldId::Id(id) => return Ok(*id),
-        HoldId::Name(name) => name,
+fn find<'a>(context: &'a Context, id: &HoldId) -> Result<Hold<'a>, Failure> {
+    let name = match *id {
+        // The id says which hold it is, whatever its bucket.
+        HoldId::Id(id) => {
+            let known = context.others.iter().find(|place| matches!(reach(place, id), Ok(Some(_))));
+            return Ok(Hold { place: known.unwrap_or(&context.place), id });
+        }
+        HoldId::Name(ref name) => name,
     };
     let options = LookOptions::default().bucket(&context.bucket).name(name.clone());
     let overview = Look::once(context.place.clone(), options).map_err(Error::from)?;
@@ -199,7 +210,7 @@ fn find(context: &Context, id: &HoldId) -> Result<ClientId, Failure> {
     let holds: Vec<_> = held.filter(|&id| !matches!(reach(&context.place, id), Ok(None))).collect();
     let name = quoted_name(name);
     match holds[..] {
-        [id] => Ok(id),
+        [id] => Ok(Hold { place: &context.place, id }),
         [] => {
             let said = "is held by no 'navlock hold' of this user; see 'navlock query'";
             Err(Failure::new(NO_SUCH_HOLD, format_args!("{name} {said}")))
@@ -217,9 +228,8 @@ fn find(context: &Context, id: &HoldId) -> Result<ClientId, Failure> {
 }
 
 /// Whether the broker knows a client that has this id.
-fn is_known(context: &Context, id: ClientId) -> Result<bool, Failure> {
-    let overview =
-        Look::once(context.place.clone(), LookOptions::default()).map_err(Error::from)?;
+fn is_known(place: &Place, id: ClientId) -> Result<bool, Failure> {
+    let overview = Look::once(place.clone(), LookOptions::default()).map_err(Error::from)?;
     Ok(overview.agents.contains_key(&id))
 }
 
@@ -232,8 +242,8 @@ fn put(mut stream: Stream, question: Question) -> io::Result<Vec<u8>> {
     Ok(said)
 }
 
-fn no_such_hold(context: &Context, id: ClientId) -> Failure {
-    let directory = context.place.holds();
+fn no_such_hold(&Hold { place, id }: &Hold<'_>) -> Failure {
+    let directory = place.holds();
     Failure::new(
         NO_SUCH_HOLD,
         format_args!(

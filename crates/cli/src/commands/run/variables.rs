@@ -25,13 +25,14 @@ pub(super) fn set_place(command: &mut Command, bucket: &str, place: &Place) {
     if Place::of_bucket(bucket).as_ref() == Ok(place) {
         return;
     }
-    if let Some(store) = place.store() {
-        command.env(STORE, store);
-    } else if place.is_of_system() {
+    command.env_remove(STORE);
+    if place.is_of_system() {
         command.env_remove(SOCKET);
         if env::var_os(SYSTEM).is_none_or(|value| value.is_empty() || value == "0") {
             command.env(SYSTEM, "1");
         }
+    } else {
+        command.env(SOCKET, place.socket());
     }
 }
 

@@ -61,6 +61,22 @@ fn each_bucket_lives_where_the_settings_say() {
         assert_eq!(said.contains("etcd writes"), is_shared, "{said}");
         holder.release();
     }
+    // The id of a hold says which it is, and a line that is printed names the broker.
+    let id = in_bucket(&ours, "fleet-42", &["hold", "--ttl", "600", "kept"]).stdout;
+    let line = in_bucket(&ours, "fleet-42", &["query", "--tree"]).stdout;
+    assert!(line.contains("--socket ") && line.contains("sock.store-main"), "{line}");
+    assert_eq!(ours.code(&["extend", id.trim(), "500"]), 0);
+    assert_eq!(ours.code(&["release", id.trim()]), 0);
+    assert_eq!(in_bucket(&theirs, "fleet-42", &["run", "-n", "kept", "true"]).code(), Some(0));
+    // A broker is told where it is, and goes by no bucket.
+    let said = in_bucket(&ours, "fleet-42", &["daemon", "status"]).stdout;
+    assert!(!said.contains("sock.store-main"), "{said}");
+    let said = ours.output(&["daemon", "status", "--store", "main"]).stdout;
+    assert!(said.contains("sock.store-main"), "{said}");
+    // The command finds its own lock, wherever its bucket lives.
+    let nested = ["--store", "main", "run", "outer", "sh", "-c", "\"$NAVLOCK\" run -n outer true"];
+    assert_eq!(ours.code(&nested), 1);
+    assert!(ours.output(&["doctor", "--bucket", "jobs"]).stdout.contains("in the store other"));
     let said = in_bucket(&ours, "fleet-42", &["query", "-v"]).stderr;
     assert!(said.contains("config.toml, line 2: [buckets.\"fleet-*\"]"), "{said}");
 }
