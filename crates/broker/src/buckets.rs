@@ -24,7 +24,7 @@ use serde::{
 };
 use toml::Spanned;
 
-use crate::{Place, SettingsError};
+use crate::SettingsError;
 
 /// How long the name of a store may be. It is a part of the names of files.
 const LONGEST_STORE: usize = 32;
@@ -126,25 +126,14 @@ impl Buckets {
         fitting.max_by_key(|line| (!line.pattern.contains('*'), line.pattern.len()))
     }
 
-    /// The place of the broker that this bucket lives with, if the user's own broker is at this place.
-    pub fn place_of(&self, bucket: &str, own: &Place) -> Place {
-        self.line_of(bucket).map_or_else(|| own.clone(), |line| line.place(own))
+    /// All lines.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.0.iter()
     }
 
     /// Whether nothing is said of any bucket.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// The places of all brokers that buckets live with, if the user's own broker is at this place.
-    pub fn places(&self, own: &Place) -> Vec<Place> {
-        let mut places = vec![own.clone()];
-        for place in self.0.iter().map(|line| line.place(own)) {
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
-        places
     }
 }
 
@@ -152,15 +141,6 @@ impl Line {
     /// Whose broker the buckets live with.
     pub fn home(&self) -> &Home {
         &self.home
-    }
-
-    /// The place of that broker, if the user's own broker is at this place.
-    pub fn place(&self, own: &Place) -> Place {
-        match &self.home {
-            Home::Own => own.clone(),
-            Home::System => Place::of_system(),
-            Home::Store(store) => own.of_store(store),
-        }
     }
 
     fn fits(&self, bucket: &str) -> bool {
@@ -294,27 +274,23 @@ mod tests {
         let lines = "[buckets.\"*\"]\netcd = \"main\"\n[buckets.\"a*\"]\n[buckets.\"ab*c\"]\netcd = \"other\"\n\
              [buckets.abc]\nsystem = true\n";
         let buckets = of(&[&(lines.to_owned() + STORES)]).unwrap();
-        let own = Place::at("/own/sock");
-        let place = |bucket: &str| buckets.place_of(bucket, &own);
-        let store = |store: &str| own.of_store(store);
+        let home = |bucket: &str| buckets.line_of(bucket).map(Line::home);
+        let store = |store: &str| Home::Store(store.to_owned());
         for (bucket, expected) in [
             ("", store("main")),
             ("x", store("main")),
-            ("a", own.clone()),
-            ("abx", own.clone()),
+            ("a", Home::Own),
+            ("abx", Home::Own),
             ("abxc", store("other")),
-            ("abc", Place::of_system()),
+            ("abc", Home::System),
         ] {
-            assert_eq!(place(bucket), expected, "{bucket:?}");
+            assert_eq!(home(bucket), Some(&expected), "{bucket:?}");
         }
         // What the star stands for may be nothing, but no part is counted twice.
         assert_eq!(of(&["[buckets.\"ab*ba\"]\nsystem = true\n"]).unwrap().line_of("aba"), None);
         let line = buckets.line_of("abxc").unwrap().to_string();
         assert_eq!(line, "/0.toml, line 4: [buckets.\"ab*c\"]");
-        let all = [own.clone(), Place::of_system(), store("main"), store("other")];
-        let places = buckets.places(&own);
-        assert!(places.len() == all.len() && all.iter().all(|place| places.contains(place)));
-        assert!(Buckets::default().line_of("x").is_none() && buckets.place_of("a", &own) == own);
+        assert!(Buckets::default().line_of("x").is_none());
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! trusted.
 
 mod directories;
+mod of_bucket;
 mod of_system;
 mod place_error;
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -18,12 +19,10 @@ use navlock_platform::{
     user::{UserId, ours},
 };
 
-use self::directories::{SYSTEM_VARIABLE, own_directory, system_directory};
+pub(crate) use self::directories::STORE_VARIABLE;
+use self::directories::{SYSTEM_VARIABLE, own_directory, system_directory, without_store};
 pub use self::place_error::PlaceError;
-use crate::{
-    buckets::{Buckets, is_store},
-    private_tmp, settings_files,
-};
+use crate::private_tmp;
 
 /// The place of one broker.
 ///
@@ -71,13 +70,6 @@ enum Kind {
     System,
 }
 
-/// The variable that names the store whose broker is meant.
-pub(crate) const STORE_VARIABLE: &str = "NAVLOCK_STORE";
-
-/// What stands between the name of a user's own socket and the name of a store, in the name of the socket of the
-/// store's broker.
-const OF_STORE: &str = ".store-";
-
 /// The name of the file with the bound of fencing tokens, in the place and in the directory for
 /// state.
 const TOKENS: &str = "tokens";
@@ -87,72 +79,6 @@ const TOKENS: &str = "tokens";
 const FAULTS: &str = "faults.log";
 
 impl Place {
-    /// The place that `NAVLOCK_SOCKET` names, or else that of the machine's broker if `NAVLOCK_SYSTEM` is set,
-    /// or else that of the user's own broker: the one that the key `socket` names in the user's settings or in
-    /// `/etc/navlock.toml`, or else the place where all processes of this user meet. If `NAVLOCK_STORE` names a
-    /// store, it is the place of the broker of that store beside it.
-    ///
-    /// # Errors
-    ///
-    /// [`PlaceError::Settings`] if there are settings that cannot be used. If this program ignored
-    /// them, it might use another place than the other programs, and would not meet them.
-    pub fn from_env() -> Result<Self, PlaceError> {
-        Self::with_buckets().map(|(place, _)| place)
-    }
-
-    /// The place of the broker that this bucket lives with, by the settings. Where the environment names a broker, or
-    /// the settings no other, it is the place [from the environment](Self::from_env).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_env`](Self::from_env).
-    pub fn of_bucket(bucket: &str) -> Result<Self, PlaceError> {
-        let (own, buckets) = Self::with_buckets()?;
-        Ok(buckets.place_of(bucket, &own))
-    }
-
-    /// The place from the environment, and which buckets live elsewhere. None does if the environment names one
-    /// broker for all of them.
-    ///
-    /// # Errors
-    ///
-    /// As [`from_env`](Self::from_env).
-    #[doc(hidden)]
-    pub fn with_buckets() -> Result<(Self, Buckets), PlaceError> {
-        if Self::variable("NAVLOCK_SOCKET").is_none() && Self::names_system() {
-            return Ok((Self::of_system(), Buckets::default()));
-        }
-        let (own, buckets) = Self::own_with_buckets()?;
-        let Some(store) = Self::variable(STORE_VARIABLE) else { return Ok((own, buckets)) };
-        let store = store.to_string_lossy();
-        if !is_store(&store) {
-            return Err(PlaceError::NotAStore(store.into_owned()));
-        }
-        Ok((own.of_store(&store), Buckets::default()))
-    }
-
-    /// The place of the user's broker of this store.
-    ///
-    /// # Errors
-    ///
-    /// As [`from_env`](Self::from_env).
-    pub fn of_users_store(store: &str) -> Result<Self, PlaceError> {
-        Self::own_with_buckets().map(|(own, _)| own.of_store(store))
-    }
-
-    fn own_with_buckets() -> Result<(Self, Buckets), PlaceError> {
-        if let Some(socket) = Self::variable("NAVLOCK_SOCKET") {
-            return Ok((Self::at(socket), Buckets::default()));
-        }
-        let (chosen, buckets) = settings_files::for_clients().map_err(PlaceError::Settings)?;
-        Ok((chosen.map_or_else(Self::of_user, Self::at), buckets))
-    }
-
-    /// The value of a variable. An empty one counts as unset.
-    fn variable(name: &str) -> Option<OsString> {
-        std::env::var_os(name).filter(|value| !value.is_empty())
-    }
-
     /// The place where all processes of this user meet.
     pub fn of_user() -> Self {
         Self { socket: own_directory().join("sock"), kind: Kind::Private }
@@ -200,27 +126,6 @@ impl Place {
         } else {
             Self { socket: absolute, kind: Kind::Chosen }
         }
-    }
-
-    /// The place of the user's broker of a store, if the user's own broker, or that of another store, is at this place.
-    #[must_use]
-    pub fn of_store(&self, store: &str) -> Self {
-        let own = self.own().socket;
-        let mut name = own.file_name().unwrap_or_default().to_owned();
-        name.push(OF_STORE);
-        name.push(store);
-        Self { socket: own.with_file_name(name), kind: self.kind }
-    }
-
-    /// The store whose broker is at this place. `None` if it is no store's.
-    pub fn store(&self) -> Option<&str> {
-        without_store(&self.socket).map(|(_, store)| store)
-    }
-
-    /// The place of the user's own broker, if this is one of a store's.
-    fn own(&self) -> Self {
-        let own = without_store(&self.socket).map(|(own, _)| own);
-        Self { socket: own.unwrap_or_else(|| self.socket.clone()), kind: self.kind }
     }
 
     /// The path of the socket.
@@ -362,13 +267,6 @@ impl Place {
             _ => Ok(()),
         }
     }
-}
-
-/// The socket of the user's own broker, and the store, if this is the socket of a store's broker.
-fn without_store(socket: &Path) -> Option<(PathBuf, &str)> {
-    let (own, store) = socket.file_name()?.to_str()?.rsplit_once(OF_STORE)?;
-    (!own.is_empty() && !own.contains(OF_STORE) && is_store(store))
-        .then(|| (socket.with_file_name(own), store))
 }
 
 /// The last two names of a path: the name of the socket and the name of its directory.

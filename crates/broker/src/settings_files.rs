@@ -213,6 +213,11 @@ fn socket_in(path: &Path, socket: &Path) -> Result<PathBuf, SettingsError> {
     })
 }
 
+#[cfg(all(test, unix))]
+pub(crate) fn buckets_in(text: &str) -> Result<Buckets, SettingsError> {
+    read_by_clients(&[("/c.toml".into(), text.to_owned())]).map(|(_, buckets)| buckets)
+}
+
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {

@@ -6,7 +6,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{ConnectOptions, connect_when_needed, connection::Connection};
+use super::{
+    connect_options::ConnectOptions, connection::Connection, opening::connect_when_needed,
+};
 use crate::{Place, buckets::Buckets, connect_error::ConnectError};
 
 /// The brokers of the buckets that do not live with the user's own.

@@ -36,6 +36,7 @@ mod lifeline;
 mod look;
 mod maintainer;
 mod message_stream;
+mod opening;
 mod owned;
 mod query;
 mod questions;
@@ -46,12 +47,12 @@ pub(crate) mod simulated;
 use std::{io, sync::Arc};
 
 use navlock_core::{
-    ClientId, Error, ResourceName, Unreachable, UnreachableKind, UserAgent,
+    Error, ResourceName, Unreachable, UnreachableKind, UserAgent,
     blocking::block_on,
     host::{Backend, Looking, Reach},
     look::LookOptions,
 };
-use navlock_platform::{user, wait::Source};
+use navlock_platform::wait::Source;
 use navlock_wire::{Status, ToDaemon};
 use tokio::sync::oneshot;
 
@@ -59,9 +60,8 @@ pub(crate) use self::handshake::ask_for_file;
 use self::{
     backend::BrokerBackend,
     by_bucket::ByBucket,
-    connection::{Connection, Shared, start_thread},
-    maintainer::Maintainer,
-    reader::WakePipe,
+    connection::{Connection, Shared},
+    opening::{connect_when_needed, maintainer_thread, open},
 };
 pub use self::{
     connect_options::ConnectOptions,
@@ -72,7 +72,6 @@ pub use self::{
 use crate::{
     Place,
     buckets::Buckets,
-    client_files::ClientFiles,
     connect_error::{ConnectError, Reason},
 };
 
@@ -355,52 +354,6 @@ impl From<Connection> for BrokerReach {
     fn from(connection: Connection) -> Self {
         Self { connection: Arc::new(connection), elsewhere: None }
     }
-}
-
-/// A connection that the first request makes. See [`BrokerReach::connect_when_needed`].
-fn connect_when_needed(place: Place, options: ConnectOptions) -> Result<Connection, ConnectError> {
-    let socket = place.socket().to_owned();
-    let prepared = prepare(place, options).and_then(|(connection, maintainer)| {
-        maintainer_thread(move || maintainer.run_when_needed()).map(|()| connection)
-    });
-    prepared.map_err(|reason| ConnectError { socket, reason })
-}
-
-/// Starts the thread that keeps a connection. It ends with the connection.
-fn maintainer_thread(keep: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
-    start_thread(keep).map_err(|error| Reason::Io("starting a thread", error.into()))
-}
-
-/// Connects and calls `before`. Then registers this client as living, and begins to use the
-/// connection. Blocks.
-fn open(
-    place: Place,
-    options: ConnectOptions,
-    before: impl FnOnce(&Shared),
-) -> Result<(Connection, Maintainer), Reason> {
-    let welcomed = handshake::connect(&place, &options, options.deadline())?;
-    let (connection, maintainer) = prepare(place, options)?;
-    before(connection.shared());
-    connection.shared().connected(welcomed)?;
-    Ok((connection, maintainer))
-}
-
-/// A connection before it is made.
-fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Maintainer), Reason> {
-    let wake_pipe = || WakePipe::new().map_err(|error| Reason::Io("connecting", error.into()));
-    let files = ClientFiles::of_client(&place);
-    let mut key = ClientId::random().to_bytes();
-    if place.is_of_system() {
-        // Nobody can speak for a client of another user.
-        key[..4].copy_from_slice(&user::number(user::ours()).to_be_bytes());
-    }
-    let (waking_end, wake_end) = wake_pipe()?.split();
-    let path = place.socket().to_owned();
-    let (only_questions, delegate) = (options.only_questions, options.may_delegate());
-    let shared = Shared::new(path, files, key, waking_end, wake_pipe()?, only_questions, delegate);
-    let shared = Arc::new(shared.map_err(|error| Reason::Io("connecting", error.into()))?);
-    let maintainer = Maintainer::new(Arc::clone(&shared), wake_end, place, options);
-    Ok((Connection::new(shared), maintainer))
 }
 
 impl Reach for BrokerReach {

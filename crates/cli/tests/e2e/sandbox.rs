@@ -98,7 +98,7 @@ impl Sandbox {
     pub(crate) fn with_buckets(settings: &str) -> Self {
         let mut sandbox = Self::with_settings("");
         sandbox.chooses = true;
-        sandbox.write_settings(&format!("socket = {:?}\n{settings}", sandbox.socket()));
+        sandbox.write_settings(&format!("socket = '{}'\n{settings}", sandbox.socket().display()));
         sandbox
     }
 
