@@ -46,7 +46,7 @@ type Found = ((i64, u64, RequestKey), QueryEntry);
 pub(crate) enum Asks {
     /// Nobody: the names are shown as owned.
     Nobody,
-    /// This connection is, which costs nothing. Others are not, because a name that is shown is given up.
+    /// This connection is, which costs nothing. Others are not, because each question is two writes.
     Ourselves,
     /// All owners.
     Owners,

@@ -9,7 +9,8 @@ use crate::keys::{NameKey, RequestKey};
 /// The first byte of each value. What follows is encoded by [`postcard`].
 const VERSION: u8 = 4;
 
-/// The value of the key of a request, a lock or an owner. What later releases append is skipped.
+/// The value of the key of a request, a lock or an owner. What stands behind it is skipped; behind that of an owner,
+/// it may be an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Value {
     // The first fields are those of `Front`.

@@ -71,6 +71,8 @@ pub(crate) struct View {
     /// The revision that had last written the owner key of another connection when that connection was
     /// asked for the name, because requests wait for it here, and when that was.
     asked: Option<(i64, Uptime)>,
+    /// The revision that had written the question of others to see the name that was answered last, and when that was.
+    pub(crate) said: Option<(i64, Uptime)>,
     /// If others have asked for the name by the mailbox: the last term before they did. Locks of which etcd
     /// does not know when the term ends are lost, and it is kept until the work under these has ended.
     pub(crate) deadline: Option<LeaseTimes>,

@@ -106,6 +106,7 @@ fn a_verbose_command_tells_each_of_its_steps() {
     let lines = said.lines().filter(|line| !line.starts_with("navlock: waiting for "));
     let lines: Vec<_> = lines.collect();
     for (line, beginning) in lines.iter().zip([
+        "navlock: the bucket \"default\" lives ",
         "navlock: connected to ",
         "navlock: took \"db\" (exclusive) after ",
         "navlock: running true (process ",
@@ -113,7 +114,7 @@ fn a_verbose_command_tells_each_of_its_steps() {
     ]) {
         assert!(line.starts_with(beginning), "{said}");
     }
-    assert_eq!(lines.len(), 4, "{said}");
+    assert_eq!(lines.len(), 5, "{said}");
     assert_eq!(sandbox.code(&["run", "-v", "-q", "db", "true"]), 64);
 }
 

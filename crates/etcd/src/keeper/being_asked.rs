@@ -10,6 +10,7 @@ use super::{
     wake,
 };
 use crate::{
+    clock::Uptime,
     data::{Check, Step, Transaction},
     keys::{BucketKeys, NameKey, RequestKey},
     table::{State, Status},
@@ -121,7 +122,15 @@ impl Keeper {
         let Some(owned) = self.view(bucket, name).and_then(|view| view.mirror.owned(me)) else {
             return;
         };
-        let is_of_all = AskPurpose::of(&owned.value) == Some(AskPurpose::ToSeeAll);
+        let (is_of_all, written) =
+            (AskPurpose::of(&owned.value) == Some(AskPurpose::ToSeeAll), owned.written);
+        // An answer may be long. It is on its way, or was refused.
+        let pause = self.options.time_to_live / 3;
+        let is_answered =
+            |(question, since): (i64, Uptime)| question == written && since.elapsed() < pause;
+        if self.view(bucket, name).and_then(|view| view.said).is_some_and(is_answered) {
+            return;
+        }
         let mut names = self.owned_names(bucket, Some(name).filter(|_| !is_of_all));
         let before = names.partition_point(|(other, _)| other < name);
         names.rotate_left(before);
@@ -134,6 +143,9 @@ impl Keeper {
             (Some(said), Some(keys)) => {
                 let transaction = say_who(&keys.owned(me), owned, &said);
                 self.calls.push_back(Call::Write { transaction });
+                if let Some(view) = self.view_mut(bucket, name) {
+                    view.said = Some((written, Uptime::now()));
+                }
             }
             // There is no room for the name in an answer.
             _ => self.give_up(bucket, name),

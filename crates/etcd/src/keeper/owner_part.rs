@@ -8,7 +8,7 @@ use crate::{
     data::KeyValue,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase, RequestKey},
-    transactions::LeavingEntry,
+    transactions::{AskPurpose, LeavingEntry},
     values::Value,
 };
 
@@ -34,9 +34,13 @@ pub(super) struct OwnerPart {
 }
 
 impl OwnerPart {
-    /// The answer that was appended to the value of an owner key.
-    pub(super) fn of(owned: &KeyValue) -> Option<Self> {
-        postcard::from_bytes(Value::split(&owned.value).1).ok()
+    /// The answer that was appended to the value of this owner key, if it can be one of this owner to a question
+    /// that stood there.
+    pub(super) fn of(owned: &KeyValue, key: &LockKey) -> Option<Self> {
+        let said = Some(&owned.value).filter(|value| AskPurpose::is_said(value))?;
+        let part: Self = postcard::from_bytes(Value::split(said).1).ok()?;
+        let is_earlier = part.asked < owned.written && part.revision < owned.written;
+        (is_earlier && part.owner == key.request.owner).then_some(part)
     }
 
     /// Whether this is the owner key of such a name.
@@ -63,10 +67,20 @@ impl OwnerPart {
     }
 
     /// Whether this key of the same connection and lease belongs to a lock or request that was there and had
-    /// not ended by then; `None` if it is another's.
-    pub(super) fn is_live(&self, kv: &KeyValue, key: &LockKey) -> Option<bool> {
+    /// not ended by then; `None` if it is another's, or of a name that the connection has given up since.
+    pub(super) fn is_live(
+        &self,
+        kv: &KeyValue,
+        key: &LockKey,
+        is_owned: impl FnOnce(i64) -> bool,
+    ) -> Option<bool> {
         let RequestKey { owner, slot } = key.request;
         let is_its = !self.names.is_empty() && owner == self.owner && kv.lease == self.lease;
-        (is_its && key.phase != Phase::Owned).then(|| self.live.contains(&slot))
+        if !is_its || key.phase == Phase::Owned {
+            return None;
+        }
+        // Its holders and waiters were written when it was given up.
+        let is_here = self.names.get(&key.name).is_none_or(|&(made, _)| is_owned(made));
+        is_here.then(|| self.live.contains(&slot))
     }
 }

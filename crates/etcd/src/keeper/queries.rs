@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
@@ -122,7 +122,11 @@ impl Keeper {
             self.waiting(&opened.bucket).iter().all(|name| opened.bucket.is_idle(name));
         let is_cut = cut.is_some();
         let parts = cut.map_or_else(|| self.parts(number, &listed), |(_, parts)| parts);
-        let is_shown = self.is_shown(number, &listed, &parts, is_cut);
+        let of_some = parts.iter().filter(|part| !part.names.is_empty());
+        let at = of_some.map(|part| part.revision).max().unwrap_or(listed.revision);
+        // The list is shown if nothing is missing in it.
+        let is_final = is_cut || at == listed.revision;
+        let is_shown = self.is_shown(number, &listed, &parts, (is_cut, is_final));
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let Some(query) = self.queries.get_mut(&number) else { return };
         query.rounds += 1;
@@ -132,9 +136,7 @@ impl Keeper {
             query.since = if is_cut && !is_shown { i64::MAX } else { query.since };
             return self.advance_queries();
         }
-        let of_some = parts.iter().filter(|part| !part.names.is_empty());
-        let at = of_some.map(|part| part.revision).max().unwrap_or(listed.revision);
-        if at != listed.revision && !is_cut {
+        if !is_final {
             query.cut = Some((at, parts));
             return self.advance_queries();
         }
@@ -154,8 +156,14 @@ impl Keeper {
         let said = owned.filter_map(|(kv, key)| Some(has(kv, &key)?.entries(keys, &key)));
         let said: Vec<_> = said.flatten().collect();
         if parts.iter().any(|part| !part.names.is_empty()) {
+            let owned = found.iter().filter_map(|kv| owner_key(keys, kv).map(|key| (kv.made, key)));
+            let owned = owned.map(|(made, key)| (key.name, made));
+            let owned: HashSet<_, HashState> = owned.collect();
             found.retain(|kv| {
-                let live = |key| parts.iter().find_map(|part| part.is_live(kv, &key));
+                let live = |key: LockKey| {
+                    let is_owned = |made| owned.contains(&(key.name.clone(), made));
+                    parts.iter().find_map(|part| part.is_live(kv, &key, is_owned))
+                };
                 keys.parse(&kv.key).and_then(live).unwrap_or(true)
             });
             left_out += said.len().saturating_sub(most) as u64;
@@ -181,8 +189,10 @@ impl Keeper {
         let owned = self.owned_names(query.bucket, query.name.as_ref());
         let mut parts = vec![self.own_part(query.bucket, owned, 0, usize::MAX)];
         if query.asks == Asks::Owners {
-            let owned = listed.found.iter().filter(|kv| BucketKeys::may_say_whose(&kv.key));
-            let said = owned.filter_map(OwnerPart::of);
+            let keys = self.buckets.get(&query.bucket).map(|opened| &opened.bucket.keys);
+            let owner_of = |kv| Some((kv, owner_key(keys?, kv)?));
+            let owned = listed.found.iter().filter_map(owner_of);
+            let said = owned.filter_map(|(kv, key)| OwnerPart::of(kv, &key));
             parts.extend(said.filter(|part| part.asked > query.since));
             parts.sort_by_key(|part| Reverse(part.asked));
         }
@@ -199,7 +209,7 @@ impl Keeper {
         number: u64,
         listed: &Listing,
         parts: &[OwnerPart],
-        is_cut: bool,
+        (is_cut, is_final): (bool, bool),
     ) -> bool {
         let query = self.queries.get(&number).filter(|query| query.asks >= Asks::Ourselves);
         let Some(query) = query else { return true };
@@ -216,7 +226,7 @@ impl Keeper {
             }
             // We may not know yet that we own the name, or are just giving it up.
             is_ours_known &= key.request.owner != me;
-            let is_said = !is_cut && parts.iter().any(|part| part.is_all_of(&key));
+            let is_said = !is_final && parts.iter().any(|part| part.is_all_of(&key));
             if key.request.owner != me && query.asks == Asks::Owners && !is_said {
                 let asked = theirs.entry(key.request.owner).or_insert(kv);
                 if !purpose.says_more(kv) {

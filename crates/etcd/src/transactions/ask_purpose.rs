@@ -57,6 +57,11 @@ impl AskPurpose {
         }
     }
 
+    /// Whether the owner of this value has answered a caller that wants to see.
+    pub(crate) fn is_said(value: &[u8]) -> bool {
+        Value::mark(value) == SAID
+    }
+
     /// Whether this purpose asks the owner for more than its key asks already.
     pub(crate) fn says_more(self, owned: &KeyValue) -> bool {
         self.mark() > Self::of(&owned.value).map_or(0, Self::mark)
@@ -70,7 +75,7 @@ impl AskPurpose {
     }
 }
 
-/// Asks the owner to give the name up, by a mark in the value of its key. If the key was written since,
+/// Asks the owner, by a mark in the value of its key. If the key was written since,
 /// this does nothing: whoever asks looks again in any case.
 ///
 /// Whoever wants the name asks by the owner's mailbox as well, in the same revision. The owner reads

@@ -1,8 +1,9 @@
 //! How a process ended, and what it wrote.
 
 use std::{
-    io::{self, Read},
+    io,
     process::{self, Child, Command, ExitStatus},
+    thread::{self, JoinHandle},
 };
 
 use super::deadline::wait;
@@ -36,12 +37,14 @@ impl Output {
     }
 }
 
-/// Waits for the end of a process, and for its output, which must be short.
+/// Waits for the end of a process, and for its output.
 pub(crate) fn finish(mut child: Child) -> Output {
+    // A process that fills a pipe which nobody reads does not end.
+    let stdout = child.stdout.take().map(|from| thread::spawn(|| io::read_to_string(from)));
+    let stderr = child.stderr.take().map(|from| thread::spawn(|| io::read_to_string(from)));
     let status = wait(&mut child);
-    let read =
-        |from: Option<&mut dyn Read>| from.map_or(Ok(String::new()), io::read_to_string).unwrap();
-    let stdout = read(child.stdout.as_mut().map(|from| from as _));
-    let stderr = read(child.stderr.as_mut().map(|from| from as _));
-    Output { status, stdout, stderr }
+    let text = |reader: Option<JoinHandle<io::Result<String>>>| {
+        reader.map_or(Ok(String::new()), |reader| reader.join().unwrap()).unwrap()
+    };
+    Output { status, stdout: text(stdout), stderr: text(stderr) }
 }
