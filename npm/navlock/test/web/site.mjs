@@ -33,7 +33,7 @@ export function open({ etcd, host } = {}) {
     ...process.env, NAVLOCK_SOCKET: place.socket, NAVLOCK_CONFIG: '/dev/null', NAVLOCK_STATE: `${place.folder}/state`, NAVLOCK_BIN: navlock, NAVLOCK_REACH: 'machine', NAVLOCK_BUCKET: 'default',
   };
   delete env.NAVLOCK_ETCD;
-  if (etcd?.settings) env.NAVLOCK_CONFIG = etcd.settings;
+  if (etcd?.settings) Object.assign(env, { NAVLOCK_CONFIG: etcd.settings, NAVLOCK_STORE: 'main' });
   else if (etcd) env.NAVLOCK_ETCD = etcd.endpoint;
   const children = new Set();
 
@@ -85,7 +85,7 @@ export function open({ etcd, host } = {}) {
 
   async function close() {
     const ended = [...children].map((child) => child.ended);
-    endAll(`NAVLOCK_SOCKET=${place.socket}`);
+    for (const socket of [place.socket, `${place.socket}.store-main`]) endAll(`NAVLOCK_SOCKET=${socket}`);
     await Promise.all(ended);
     place.remove();
   }

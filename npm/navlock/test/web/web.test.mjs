@@ -469,7 +469,7 @@ test('a queue behind a machine that has died is shown with that machine, until i
   const etcd = await startEtcd(folder);
   // No lease ends by itself before the test is over.
   etcd.settings = path.join(folder, 'config.toml');
-  writeFileSync(etcd.settings, `[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = ["${etcd.endpoint}"]\ntime-to-live = 600\n`);
+  writeFileSync(etcd.settings, `[stores.main]\netcd = ["${etcd.endpoint}"]\ntime-to-live = 600\n`);
   const elsewhere = open({ etcd, host: 'elsewhere' });
   const { served, page, row, ask: request, run } = await look(context, { etcd });
   context.after(async () => {
