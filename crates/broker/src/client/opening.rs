@@ -50,10 +50,7 @@ pub(super) fn open(
 }
 
 /// A connection before it is made.
-pub(super) fn prepare(
-    place: Place,
-    options: ConnectOptions,
-) -> Result<(Connection, Maintainer), Reason> {
+fn prepare(place: Place, options: ConnectOptions) -> Result<(Connection, Maintainer), Reason> {
     let wake_pipe = || WakePipe::new().map_err(|error| Reason::Io("connecting", error.into()));
     let files = ClientFiles::of_client(&place);
     let mut key = ClientId::random().to_bytes();

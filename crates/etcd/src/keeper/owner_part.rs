@@ -66,21 +66,65 @@ impl OwnerPart {
         entries.iter().map(entry).collect()
     }
 
-    /// Whether this key of the same connection and lease belongs to a lock or request that was there and had
-    /// not ended by then; `None` if it is another's, or of a name that the connection has given up since.
-    pub(super) fn is_live(
+    /// Whether this key is of a name that the connection has given up since: etcd has who holds it and who waits.
+    /// `owned` are the names that are owned now, with the revisions since which they are.
+    pub(super) fn has_left(
         &self,
-        kv: &KeyValue,
         key: &LockKey,
-        is_owned: impl FnOnce(i64) -> bool,
-    ) -> Option<bool> {
+        owned: &HashSet<(NameKey, i64), HashState>,
+    ) -> bool {
+        let left = |&(made, _): &(i64, _)| !owned.contains(&(key.name.clone(), made));
+        key.request.owner == self.owner && self.names.get(&key.name).is_some_and(left)
+    }
+
+    /// Whether this key of the same connection and lease belongs to a lock or request that was there and had
+    /// not ended by then; `None` if it is another's.
+    pub(super) fn is_live(&self, kv: &KeyValue, key: &LockKey) -> Option<bool> {
         let RequestKey { owner, slot } = key.request;
         let is_its = !self.names.is_empty() && owner == self.owner && kv.lease == self.lease;
-        if !is_its || key.phase == Phase::Owned {
-            return None;
-        }
-        // Its holders and waiters were written when it was given up.
-        let is_here = self.names.get(&key.name).is_none_or(|&(made, _)| is_owned(made));
-        is_here.then(|| self.live.contains(&slot))
+        (is_its && key.phase != Phase::Owned).then(|| self.live.contains(&slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use navlock_core::Mode;
+
+    use super::*;
+
+    const OWNER: u128 = 7;
+    const LEASE: i64 = 3;
+
+    #[test]
+    fn what_stands_under_a_name_that_was_given_up_since_is_not_taken_for_ended() {
+        let names = ["kept", "left", "other"].map(|name| NameKey::new(&name.try_into().unwrap()));
+        let keys = BucketKeys::new("n", "b");
+        // The slots of what the owner had not ended by then do not have the one that it gave later.
+        let part = OwnerPart {
+            owner: OWNER,
+            lease: LEASE,
+            names: names[..2].iter().map(|name| (name.clone(), (5, Vec::new()))).collect(),
+            live: [1].into_iter().collect(),
+            ..OwnerPart::default()
+        };
+        let owned: HashSet<_, HashState> = [(names[0].clone(), 5)].into_iter().collect();
+        let request = RequestKey { owner: OWNER, slot: 2 };
+        let seen = |name: &NameKey| {
+            let key = keys.name(name).request(Phase::Held, Mode::Exclusive, request);
+            let parsed = keys.parse(&key).unwrap();
+            let kv = KeyValue { key, value: Vec::new(), made: 9, written: 9, lease: LEASE };
+            (part.has_left(&parsed, &owned), part.is_live(&kv, &parsed))
+        };
+        assert_eq!(seen(&names[0]), (false, Some(false)), "it ended, and stands there still");
+        assert_eq!(
+            seen(&names[1]),
+            (true, Some(false)),
+            "it was written when the name was given up"
+        );
+        assert_eq!(seen(&names[2]), (false, Some(false)), "it came after the owner's moment");
+        // Given up, and owned again: the key of that ownership is another.
+        let again: HashSet<_, HashState> = [(names[1].clone(), 8)].into_iter().collect();
+        let key = keys.name(&names[1]).request(Phase::Held, Mode::Exclusive, request);
+        assert!(part.has_left(&keys.parse(&key).unwrap(), &again));
     }
 }

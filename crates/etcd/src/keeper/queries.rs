@@ -153,18 +153,16 @@ impl Keeper {
         let (mut found, mut left_out) = (listed.found, listed.left_out);
         let keys = &opened.bucket.keys;
         let owned = found.iter().filter_map(|kv| owner_key(keys, kv).map(|key| (kv, key)));
-        let said = owned.filter_map(|(kv, key)| Some(has(kv, &key)?.entries(keys, &key)));
+        let owned: Vec<_> = owned.collect();
+        let said = owned.iter().filter_map(|(kv, key)| Some(has(kv, key)?.entries(keys, key)));
         let said: Vec<_> = said.flatten().collect();
+        let owned: HashSet<_, HashState> =
+            owned.into_iter().map(|(kv, key)| (key.name, kv.made)).collect();
         if parts.iter().any(|part| !part.names.is_empty()) {
-            let owned = found.iter().filter_map(|kv| owner_key(keys, kv).map(|key| (kv.made, key)));
-            let owned = owned.map(|(made, key)| (key.name, made));
-            let owned: HashSet<_, HashState> = owned.collect();
             found.retain(|kv| {
-                let live = |key: LockKey| {
-                    let is_owned = |made| owned.contains(&(key.name.clone(), made));
-                    parts.iter().find_map(|part| part.is_live(kv, &key, is_owned))
-                };
-                keys.parse(&kv.key).and_then(live).unwrap_or(true)
+                let Some(key) = keys.parse(&kv.key) else { return true };
+                let live = || parts.iter().find_map(|part| part.is_live(kv, &key));
+                parts.iter().any(|part| part.has_left(&key, &owned)) || live().unwrap_or(true)
             });
             left_out += said.len().saturating_sub(most) as u64;
             found.extend(said.into_iter().take(most));
