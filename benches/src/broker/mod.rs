@@ -8,6 +8,7 @@
 //! run all the time; the clients are new in each round.
 
 mod case;
+mod crowd;
 mod layout;
 mod measure;
 mod memory;
@@ -40,6 +41,7 @@ pub(crate) const ROWS: &[&str] = &[
     "query-idle",
     "kill",
     "command",
+    "crowd",
     "memory",
 ];
 
@@ -67,6 +69,12 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
             }
         }
     }
+    let shares = if args.wants("crowd") && cpus.len() > 1 {
+        // It has not to find a median of small things.
+        crowd::measure(args.rounds.div_ceil(4), args.scale)?
+    } else {
+        Vec::new()
+    };
     let memory = if args.memory() { Some(memory::measure(args.scale)?) } else { None };
     environment.look_again();
 
@@ -74,8 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<(String, String), String> {
     versions.extend(peers.iter().filter_map(|peer| peer.version()));
     let about = report::About { environment: environment.describe(&versions), rounds: args.rounds };
     Ok((
-        report::text(&cases, memory.as_ref(), &about),
-        report::markdown(&cases, memory.as_ref(), &about),
+        report::text(&cases, &shares, memory.as_ref(), &about),
+        report::markdown(&cases, &shares, memory.as_ref(), &about),
     ))
 }
 

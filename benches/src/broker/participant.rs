@@ -32,7 +32,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may take to end when it is asked to.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The user that a server runs as.
+/// The user that a participant runs as.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct User {
     pub(super) uid: u32,
@@ -51,8 +51,16 @@ pub(super) struct Participant {
 impl Participant {
     /// Starts this program on this CPU, in the role that the words name.
     pub(super) fn ours(cpu: usize, words: &[&OsStr]) -> io::Result<Self> {
+        Self::ours_of(cpu, words, None)
+    }
+
+    /// The same, as a process of this user.
+    pub(super) fn ours_of(cpu: usize, words: &[&OsStr], user: Option<User>) -> io::Result<Self> {
         let mut command = ourselves(cpu)?;
         command.args(words);
+        if let Some(User { uid, gid }) = user {
+            command.uid(uid).gid(gid);
+        }
         Self::start(command, words.join(OsStr::new(" ")).to_string_lossy().into_owned(), false)
     }
 

@@ -2,7 +2,14 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{case::Case, layout::Layout, memory::Memory, peer::Peer, row::Row};
+use super::{
+    case::Case,
+    crowd::{self, Shares},
+    layout::Layout,
+    memory::Memory,
+    peer::Peer,
+    row::Row,
+};
 use crate::report::{collect, thousands};
 
 /// The command that writes the section.
@@ -155,7 +162,12 @@ impl Case {
 }
 
 /// The whole report, for a terminal.
-pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> String {
+pub(super) fn text(
+    cases: &[Case],
+    shares: &[Shares],
+    memory: Option<&Memory>,
+    about: &About,
+) -> String {
     collect(|out| {
         for case in cases {
             writeln!(out, "{} (µs)", case.title())?;
@@ -181,6 +193,7 @@ pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> St
             }
             writeln!(out)?;
         }
+        crowd::write(out, shares)?;
         if let Some(memory) = memory {
             writeln!(out, "memory")?;
             for (what, value) in describe(memory) {
@@ -193,7 +206,12 @@ pub(super) fn text(cases: &[Case], memory: Option<&Memory>, about: &About) -> St
 }
 
 /// The section of docs/figures.md.
-pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -> String {
+pub(super) fn markdown(
+    cases: &[Case],
+    shares: &[Shares],
+    memory: Option<&Memory>,
+    about: &About,
+) -> String {
     collect(|out| {
         writeln!(
             out,
@@ -217,6 +235,7 @@ pub(super) fn markdown(cases: &[Case], memory: Option<&Memory>, about: &About) -
         let acquires = owned.into_iter().filter(|case| case.row == Row::Acquire);
         write_table(out, &acquires.chain(others).collect::<Vec<_>>(), &COLUMNS)?;
         write_kills(out, cases, about.rounds)?;
+        crowd::write(out, shares)?;
         if let Some(memory) = memory {
             writeln!(out, "\n| memory of the daemon | |\n|---|---|")?;
             for (what, value) in describe(memory) {

@@ -17,6 +17,7 @@ use rustix::{
 };
 
 use super::{
+    crowd,
     layout::pin,
     memory,
     participant::{Participant, wait_for_line, write_line},
@@ -78,6 +79,13 @@ pub(super) fn take_part(args: &[String]) -> io::Result<()> {
         ("command", [id, place, count]) => {
             command(peer(id)?, Path::new(place), count.parse().map_err(|_| wrong())?)
         }
+        ("compete", [id, place, clients, milliseconds, how]) => crowd::compete_as(
+            peer(id)?,
+            Path::new(place),
+            clients.parse().map_err(|_| wrong())?,
+            Duration::from_millis(milliseconds.parse().map_err(|_| wrong())?),
+            how == "goes",
+        ),
         ("keep", [place, from, count]) => memory::keep(
             Path::new(place),
             from.parse().map_err(|_| wrong())?,
