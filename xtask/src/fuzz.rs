@@ -8,7 +8,7 @@ use std::{
 use crate::run::{Result, cargo, root, run};
 
 /// The programs in `fuzz/fuzz_targets`, each with a corpus in `fuzz/corpus`.
-const TARGETS: [&str; 3] = ["to_daemon", "from_daemon", "sessions"];
+const TARGETS: [&str; 4] = ["to_daemon", "from_daemon", "sessions", "guests"];
 
 /// Runs the coverage-guided fuzzer, each target for so many seconds.
 pub(crate) fn fuzz(arguments: &[&str]) -> Result {

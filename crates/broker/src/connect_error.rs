@@ -162,7 +162,9 @@ impl fmt::Display for Reason {
                  'navlock doctor' says what is wrong",
                 in_words(*time)
             ),
-            Self::Vanished => f.write_str("the broker ended at once after its start; try again"),
+            Self::Vanished => f.write_str(
+                "the broker hung up before it answered: it has ended, or there are too many connections; try again",
+            ),
             Self::Silent(time) => write!(
                 f,
                 "the broker did not answer within {}; end its process if it hangs",

@@ -8,7 +8,7 @@ use std::{
 };
 
 use navlock::{
-    ConnectError, Look, News,
+    ConnectError, Look, News, Place, Reason,
     look::{Deadlock, Event, LockName, Overview},
 };
 
@@ -47,6 +47,19 @@ pub(crate) enum Broker {
     Stopped(u32),
     /// The broker cannot be asked, for this reason.
     Failed(String),
+}
+
+/// Why locks may be held although there is no broker at this place. `None` if none is held then.
+pub(crate) fn unseen(place: &Place) -> Option<String> {
+    if place.is_of_system() {
+        // Its clients go on, and wait until somebody starts it.
+        return Some(Reason::NoSystemBroker.to_string());
+    }
+    let store = place.store()?;
+    Some(format!(
+        "no broker of the store {store} runs here, so what lives there is not shown: 'navlock query --store {store} \
+         --bucket NAME' starts it"
+    ))
 }
 
 impl Default for Picture {
@@ -100,7 +113,11 @@ impl Picture {
             Ok(Some(News::Anew { missed })) => {
                 self.anew(look.overview().clone(), missed, look.pid_namespace());
             }
-            Ok(Some(_)) => self.without_broker(),
+            Ok(Some(_)) => match unseen(look.place()) {
+                // What was there is there still, as far as anybody can tell.
+                Some(why) => return self.broker_is(Broker::Failed(why)),
+                None => self.without_broker(),
+            },
             Err(error) => return self.broker_is(Broker::Failed(error.to_string())),
         }
         true

@@ -61,7 +61,8 @@ pub(crate) struct Waiting<'a> {
     /// The question that was not answered yet, and until when the line waits for the answer.
     question: Option<Question<'a>>,
     answer_by: Option<Instant>,
-    known: Option<Position>,
+    /// The last answer, and when it came.
+    known: Option<(Position, Instant)>,
     /// Why the state is not known, if the service that keeps the locks does not answer.
     outage: Option<String>,
     /// How many of the lines that stay were written.
@@ -129,7 +130,7 @@ impl<'a> Waiting<'a> {
         let Poll::Ready(answer) = question.as_mut().poll(context) else { return Poll::Pending };
         self.question = None;
         self.outage = answer.as_ref().err().and_then(outage);
-        self.known = answer.ok().or(self.known.take());
+        self.known = answer.ok().map(|known| (known, Instant::now())).or(self.known.take());
         if self.answer_by.is_some() {
             self.show();
         }
@@ -164,7 +165,9 @@ impl<'a> Waiting<'a> {
     fn show(&mut self) {
         self.answer_by = None;
         let time = self.since.elapsed();
-        let known = self.known.as_ref();
+        // What is older need not be so any more.
+        let known = self.known.as_ref().filter(|(_, at)| at.elapsed() < REDRAWN + ANSWER);
+        let known = known.map(|(known, _)| known);
         let suspended = self.locks.term().and_then(|term| term.suspended());
         let silent = suspended.map(|(silent, _)| silent);
         let columns = if is_drawable() { terminal::size(&io::stderr()) } else { None };

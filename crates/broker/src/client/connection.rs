@@ -38,7 +38,7 @@ use super::{
 use crate::{
     client_files::{ClientFiles, Registration},
     clock,
-    connect_error::Reason,
+    connect_error::{ConnectError, Reason},
 };
 
 /// How often the maintainer reads the clock while there are terms. The clock by which it sleeps may stand
@@ -262,9 +262,14 @@ impl Shared {
     }
 
     /// Tells all waiters that there is no connection.
-    pub(super) fn give_up(&self, error: &Error) {
-        let wakers = self.table().give_up(error);
-        self.leave();
+    pub(super) fn give_up(&self, error: &Error, waits_on: bool) {
+        let mut table = self.table();
+        let wakers = table.give_up(error, waits_on);
+        let is_needed = table.needs_link();
+        drop(table);
+        if !is_needed {
+            self.leave();
+        }
         wake(wakers);
     }
 
@@ -302,7 +307,11 @@ impl Shared {
         // All earlier daemons are gone. From here on only this daemon can give us up, and if it
         // does, it does not believe our claims.
         self.end_given_up();
-        self.register().map_err(|error| Reason::Io(REGISTERING, error.into()))?;
+        self.register().map_err(|error| match error.downcast::<ConnectError>() {
+            // The broker was asked for it.
+            Ok(error) => error.reason,
+            Err(error) => Reason::Io(REGISTERING, error.into()),
+        })?;
         // Locks that are lost are not claimed.
         self.end_late();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);

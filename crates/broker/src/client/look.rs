@@ -138,6 +138,11 @@ impl Look {
         }
     }
 
+    /// Where the broker is that is looked at.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// The overview, as of the last news.
     pub fn overview(&self) -> &Overview {
         &self.overview

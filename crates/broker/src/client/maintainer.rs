@@ -105,7 +105,7 @@ impl Maintainer {
                     tracing::info!(target: CLIENT_LOGS, "the connection to the broker has ended");
                     self.watched(|| self.reconnect(deadline))
                 }
-                End::Unusable(why) => Err(Failed { why, is_refused: true }),
+                End::Unusable(why) => Err(Failed { why, is_refused: true, waits_on: false }),
             };
             if self.shared.is_closed() {
                 return;
@@ -257,20 +257,21 @@ impl Maintainer {
             reason,
             Reason::Refused(_) | Reason::NotShared | Reason::NotNavlock(_) | Reason::OtherUser(_)
         );
+        let waits_on = matches!(reason, Reason::NoSystemBroker);
         let why = ConnectError { socket: self.shared.path.clone(), reason }.into();
-        Failed { why, is_refused }
+        Failed { why, is_refused, waits_on }
     }
 
     /// Tells all waiters that there is no connection.
     fn give_up(&self, failed: &Failed) {
-        let Failed { why, is_refused } = failed;
+        let Failed { why, is_refused, .. } = failed;
         tracing::warn!(target: CLIENT_LOGS, is_refused, "no broker is to be had: {why}");
         self.end(failed);
     }
 
     fn end(&self, failed: &Failed) {
         let lost = if failed.is_refused { self.shared.table().lose(|_| true) } else { Vec::new() };
-        self.shared.give_up(&Error::Unreachable(failed.why.clone()));
+        self.shared.give_up(&Error::Unreachable(failed.why.clone()), failed.waits_on);
         wake(lost);
     }
 
@@ -287,17 +288,21 @@ impl Maintainer {
                 wait(None, false, &self.wake_end, None);
                 continue;
             }
-            match self.watched(|| self.try_connect(self.options.deadline())) {
+            let waits_on = match self.watched(|| self.try_connect(self.options.deadline())) {
                 Ok(()) => return true,
-                Err(reason) => self.give_up(&self.failed(reason)),
-            }
+                Err(reason) => {
+                    let failed = self.failed(reason);
+                    self.give_up(&failed);
+                    failed.waits_on && self.shared.table().needs_link()
+                }
+            };
             let again = Instant::now() + RETRY;
-            while Instant::now() < again && !self.shared.table().needs_link() {
-                let Some(next) = self.shared.watch_held().filter(|_| !self.shared.is_closed())
-                else {
+            while Instant::now() < again && (waits_on || !self.shared.table().needs_link()) {
+                let next = self.shared.watch_held();
+                if self.shared.is_closed() || next.is_none() && !waits_on {
                     break;
-                };
-                wait(None, false, &self.wake_end, Some(next.min(again)));
+                }
+                wait(None, false, &self.wake_end, Some(next.map_or(again, |next| next.min(again))));
             }
         }
     }
@@ -308,13 +313,15 @@ struct Failed {
     why: Unreachable,
     /// Whether there is a daemon, and it does not let us come back.
     is_refused: bool,
+    /// Whether only an administrator can start the daemon, for whom requests wait that are in a queue.
+    waits_on: bool,
 }
 
 impl Drop for Maintainer {
     fn drop(&mut self) {
         // This is done after a panic as well, so that nobody waits for an answer that never comes.
         let why = Unreachable::other("the thread that kept the connection to the broker has ended");
-        self.end(&Failed { why, is_refused: true });
+        self.end(&Failed { why, is_refused: true, waits_on: false });
         self.shared.table().orphan();
     }
 }

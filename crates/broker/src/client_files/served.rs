@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Place,
     client::ask_for_file,
-    connect_error::Reason,
+    connect_error::{ConnectError, Reason},
     lock_file::{self, open_existing, open_or_make, remove},
 };
 
@@ -29,9 +29,12 @@ impl ClientFiles {
         client: ClientKey,
         task: FileTask,
     ) -> io::Result<Option<[File; 2]>> {
-        let files = ask_for_file(place, client, task).map_err(|reason| match reason {
-            Reason::Refused(why) => io::Error::other(why),
-            reason => io::Error::new(ErrorKind::NotConnected, reason.to_string()),
+        let files = ask_for_file(place, client, task).map_err(|reason| {
+            let kind = match reason {
+                Reason::Refused(_) => ErrorKind::Other,
+                _ => ErrorKind::NotConnected,
+            };
+            io::Error::new(kind, ConnectError { socket: place.socket().to_owned(), reason })
         })?;
         Ok(files.try_into().ok())
     }

@@ -145,6 +145,7 @@ pub(super) async fn serve_in(
                 let guest = match daemon.guests().map(|guests| guests.admit(&stream, most)) {
                     Some(Ok((guest, None))) => Some(guest),
                     Some(Ok((guest, Some(why)))) => {
+                        daemon.lookers.counts.turned_away();
                         // One user takes no more than half of what there is for being told.
                         if turned_away.len() < MOST_TURNED_AWAY / 2 {
                             let new = new(stream).of(Some(guest)).turned_away(why);

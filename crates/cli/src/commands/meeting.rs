@@ -7,11 +7,11 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use navlock::{Error, Look, LookOptions, Place, Project, Reason, ResourceName, look::Overview};
+use navlock::{Error, Look, LookOptions, Place, Project, ResourceName, look::Overview};
 use navlock_platform::surroundings::peculiarities;
 
 use super::Context;
-use crate::{args::BUCKET, text::quoted_name, verbosity::Verbosity};
+use crate::{args::BUCKET, picture::unseen, text::quoted_name, verbosity::Verbosity};
 
 /// Tells people at a terminal that sudo has made this another user, who has other locks, unless they chose a place.
 pub(super) fn tell_of_sudo(context: &Context) {
@@ -39,6 +39,19 @@ pub(super) fn tell_of_nothing(context: &Context, name: Option<&ResourceName>) {
     tell_of_sudo(context);
 }
 
+/// Which brokers have buckets that a look at one broker does not show, for people. `None` if there are none.
+pub(super) fn not_shown(context: &Context) -> Option<String> {
+    let options = context.others.iter().map(|place| match place.store() {
+        Some(store) => format!("--store {store}"),
+        None if place.is_of_system() => "--system".to_owned(),
+        None => format!("--socket {}", place.socket().display()),
+    });
+    let options: Vec<_> = options.collect();
+    (!options.is_empty()).then(|| {
+        format!("some buckets live with other brokers and are not shown: {}", options.join(", "))
+    })
+}
+
 /// What the brokers have of this name, or of all names, that the settings say of any bucket. One that cannot be reached is
 /// told of, if it is not that of the bucket.
 ///
@@ -54,9 +67,12 @@ pub(super) fn look_everywhere(
     for place in &context.others {
         match Look::once(place.clone(), options.clone()) {
             Ok(overview) => overviews.push(overview),
-            Err(error) if matches!(error.reason(), Reason::NoSystemBroker) => {}
             Err(error) => context.verbosity.tell(error),
         }
+    }
+    let of_stores = [&context.place].into_iter().chain(&context.others);
+    for place in of_stores.filter(|place| place.store().is_some() && !place.socket().exists()) {
+        context.verbosity.tell(unseen(place).unwrap_or_default());
     }
     Ok(overviews)
 }

@@ -7,16 +7,17 @@ use std::{
 
 use clap::Args;
 use navlock::{
-    Error, Look, LookOptions, News, Reason, ResourceName,
+    Error, Look, LookOptions, News, ResourceName,
     host::{Line, Lines, Object, program},
     look::{Event, Overview},
 };
 
-use super::Context;
+use super::{Context, meeting::not_shown};
 use crate::{
     args::values,
     exit::{Failure, answer},
     json::IfKnown,
+    picture::unseen,
     terminal::reader_has_gone,
     text::{self, meta, plain_name, printable, user_at_host},
     time::{elapsed, taken},
@@ -94,6 +95,9 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
     if let [name] = &args.names[..] {
         options = options.name(name.clone());
     }
+    if let Some(others) = not_shown(context).filter(|_| args.all_buckets) {
+        context.verbosity.tell(others);
+    }
     // No lock should have to wait for this process.
     navlock_broker::lower_thread_priority();
     let mut look = Look::new(context.place.clone(), options);
@@ -115,10 +119,9 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
             }
             Some(_) => {
                 text = watch.no_broker();
-                if context.place.is_of_system() {
-                    context.verbosity.tell(Reason::NoSystemBroker);
-                } else {
-                    context.verbosity.detail("no broker is running; nobody holds anything");
+                match unseen(&context.place) {
+                    Some(why) => context.verbosity.tell(why),
+                    None => context.verbosity.detail("no broker is running; nobody holds anything"),
                 }
             }
             None => {}

@@ -85,18 +85,23 @@ impl ClientTable {
         wakers
     }
 
-    /// Fails all requests, because no connection can be had. Locks stay held until they are
+    /// Fails all questions and requests, because no connection can be had. If somebody else is to start the daemon,
+    /// those that wait for a lock wait on, as far as a daemon knew of them. Locks stay held until they are
     /// [lost](Self::lose). Returns the wakers to call.
-    pub(in super::super) fn give_up(&mut self, error: &Error) -> Vec<Waker> {
+    pub(in super::super) fn give_up(&mut self, error: &Error, waits_on: bool) -> Vec<Waker> {
         let mut wakers = Vec::new();
-        let pending = |(_, request): &(usize, &Request)| request.state.is_pending();
+        let waits_on = waits_on && self.early.is_none();
+        let pending = |(_, request): &(usize, &Request)| {
+            request.state.is_pending() && !(waits_on && request.kind.waits())
+        };
         let pending: Vec<_> =
             self.requests.iter().filter(pending).map(|(index, _)| index).collect();
         for index in pending {
             self.end(index, error, Lost::Disconnected, &mut wakers);
         }
         self.questions.give_up(error, &mut wakers);
-        self.link = Link::Down;
+        let is_needed = self.requests.iter().any(|(_, request)| request.state.is_pending());
+        self.link = if is_needed { Link::Coming } else { Link::Down };
         if let Some(early) = &mut self.early {
             // Of the messages from before the first connection, only those that open agents are
             // kept.

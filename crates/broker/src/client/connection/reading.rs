@@ -183,7 +183,7 @@ impl Shared {
         if lacked.is_some_and(|lacked| lacked >= OUTAGE_TOLD_AFTER) {
             let reason = Reason::Io("starting a thread", error.into());
             let error = ConnectError { socket: self.path.clone(), reason };
-            self.give_up(&error.into());
+            self.give_up(&error.into(), false);
             return true;
         }
         let retry = Instant::now() + RETRY_PAUSE;

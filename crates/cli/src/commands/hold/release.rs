@@ -212,8 +212,9 @@ fn find<'a>(context: &'a Context, id: &HoldId) -> Result<Hold<'a>, Failure> {
     match holds[..] {
         [id] => Ok(Hold { place: &context.place, id }),
         [] => {
-            let said = "is held by no 'navlock hold' of this user; see 'navlock query'";
-            Err(Failure::new(NO_SUCH_HOLD, format_args!("{name} {said}")))
+            let said = "by no 'navlock hold' of this user; see 'navlock query --all-buckets'";
+            let bucket = &context.bucket;
+            Err(Failure::new(NO_SUCH_HOLD, format_args!("{name} is held in {bucket:?} {said}")))
         }
         _ => {
             let ids: Vec<_> = holds.iter().map(ToString::to_string).collect();
@@ -247,8 +248,8 @@ fn no_such_hold(&Hold { place, id }: &Hold<'_>) -> Failure {
     Failure::new(
         NO_SUCH_HOLD,
         format_args!(
-            "there is no hold {id} in {}: it was released, its time is over, its process has ended, or \
-             what kept it was killed",
+            "there is no hold {id} in {}: it was released, its time is over, its process has ended, \
+             what kept it was killed, or it is another user's",
             directory.display()
         ),
     )

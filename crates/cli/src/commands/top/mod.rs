@@ -33,7 +33,7 @@ use self::{
     model::{Model, Wish},
     terminal::Screen,
 };
-use super::{Context, stream_waker::WakeEnd};
+use super::{Context, meeting::not_shown, stream_waker::WakeEnd};
 use crate::{
     exit::{Failure, SIGNALLED, UNREACHABLE, USAGE},
     remedy::Here,
@@ -70,6 +70,7 @@ pub(super) fn top(context: &Context, args: &TopArgs) -> Result<ExitCode, Failure
     let mut model = Model::new(Here::new(&context.place), socket, Instant::now());
     model.allow_steal = args.allow_steal;
     model.colours = streams::colours(context.colour);
+    model.message = not_shown(context);
     if context.bucket != "default" {
         model.bucket = Some(context.bucket.clone());
     }

@@ -14,7 +14,7 @@ use navlock_platform::signal::before_end;
 
 pub(crate) use self::args::WebArgs;
 use self::socket::SocketFile;
-use super::Context;
+use super::{Context, meeting::not_shown};
 use crate::{
     exit::{Failure, UNREACHABLE, answer},
     web::{Listener, Web, browser::Entry},
@@ -22,6 +22,9 @@ use crate::{
 
 pub(super) fn web(context: &Context, args: &WebArgs) -> Result<ExitCode, Failure> {
     context.tell_if_secluded();
+    if let Some(others) = not_shown(context) {
+        context.verbosity.tell(others);
+    }
     let (listener, socket) = listen(args)?;
     let failed =
         |error: io::Error| Failure::new(UNREACHABLE, format_args!("cannot serve: {error}"));

@@ -83,6 +83,11 @@ fn each_bucket_lives_where_the_settings_say() {
 fn the_loss_of_a_store_is_that_of_its_own_buckets_alone() {
     let other = Server::start();
     let machine = Sandbox::with_buckets(&settings(&other));
+    // Another machine may hold something there.
+    let said = machine.output(&["query", "--all-buckets"]).stderr;
+    for store in ["main", "other"] {
+        assert!(said.contains(&format!("no broker of the store {store} runs here")), "{said}");
+    }
     let mut holders = BUCKETS.map(|(bucket, ..)| hold(&machine, bucket));
     let all = machine.output(&["query", "--all-buckets", "--json"]).stdout;
     for (bucket, ..) in BUCKETS {

@@ -1,5 +1,7 @@
 //! What becomes of locks when the broker or a `navlock` dies.
 
+use std::time::Duration;
+
 use super::*;
 use crate::system::{Signal, kill_process, lives};
 
@@ -40,6 +42,33 @@ fn nothing_is_lost_when_the_broker_is_killed_while_several_users_hold_and_wait()
     bea.release();
     root.release();
     assert!(machine.fence(ADA, "token") > before);
+}
+
+/// Longer than a client waits for a broker that clients can start.
+const OUTAGE: Duration = Duration::from_secs(11);
+
+#[test]
+fn who_waits_in_a_queue_waits_for_as_long_as_the_machine_has_no_broker() {
+    let Some(mut machine) = Machine::new() else { return };
+    let holder = machine.hold(ADA, &["db"]);
+    let mut first = machine.queue(BEA, &["db"]);
+    let mut second = machine.queue(ADA, &["db"]);
+    let impatient = machine.start(ROOT, &["run", "-w", "10", "db", "true"]);
+    eventually("it waits", || machine.pending() == 3);
+    machine.kill_broker();
+    // The time is what is tested.
+    thread::sleep(OUTAGE);
+    let ended = finish(impatient);
+    assert!(!ended.status.success(), "{ended:?}");
+    assert!(!first.has_ended() && !second.has_ended());
+    machine.output(ADA, &["query", "-a"]).assert_says(69, "no system broker runs");
+    machine.start_broker();
+    eventually("both have come back", || machine.pending() == 2);
+    holder.release();
+    first.begun();
+    first.release();
+    second.begun();
+    second.release();
 }
 
 #[test]
