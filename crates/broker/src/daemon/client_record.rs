@@ -222,20 +222,34 @@ impl ClientRecord {
     }
 
     fn no_agent(&self) -> Outcome {
+        let Limits { agents, name_bytes, .. } = self.limits;
+        let of_user = self.limit_of_user().map(|limit| format!(", and {limit}"));
+        let of_user = of_user.unwrap_or_default();
         refused(format!(
-            "the broker keeps at most {} lock managers for one connection, with {} bytes of names of \
-             buckets and locks; drop some",
-            self.limits.agents, self.limits.name_bytes
+            "the broker keeps at most {agents} lock managers for one connection, with {name_bytes} bytes of names \
+             of buckets and locks{of_user}; drop some"
         ))
     }
 
     /// The answer to a request beyond the limit.
     pub(super) fn no_room(&self) -> Outcome {
+        let Limits { requests, name_bytes, .. } = self.limits;
+        let limit = self.limit_of_user().unwrap_or_else(|| {
+            format!("{requests} requests with {name_bytes} bytes of names for one connection")
+        });
         refused(format!(
-            "the broker keeps at most {} requests with {} bytes of names for one connection; \
-             release some, or wait for fewer at a time",
-            self.limits.requests, self.limits.name_bytes
+            "the broker keeps at most {limit}; release some, or wait for fewer at a time"
         ))
+    }
+
+    /// What one user can have, where several users share the daemon.
+    fn limit_of_user(&self) -> Option<String> {
+        let Limits { requests, name_bytes, .. } = self.limits;
+        self.guest.as_ref().map(|_| {
+            format!(
+                "{requests} lock managers, requests and locks with {name_bytes} bytes of names for one user"
+            )
+        })
     }
 
     /// Aborts the request, or releases the lock, if it is still here.

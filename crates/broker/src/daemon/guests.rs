@@ -49,7 +49,7 @@ const QUESTIONS: usize = 4;
 const NAMED: Duration = Duration::from_secs(2);
 
 /// How many processes of one user may look at a time, and how many pictures may be made for it besides.
-const LOOKERS: usize = 8;
+pub(super) const LOOKERS: usize = 8;
 
 /// All guests.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::{
-    guests::{Guest, View},
+    guests::{Guest, LOOKERS, View},
     lookers::CHECK_INTERVAL,
     picture::SLICE,
     session::Stream,
@@ -68,7 +68,9 @@ impl Looking {
         };
         let follows = !self.options.once;
         if self.guest.as_mut().is_some_and(|guest| follows && !guest.may_look()) {
-            let reason = "this user looks at it as often already as one user may".to_owned();
+            let reason = format!(
+                "this user has {LOOKERS} programs that look, as many as one user may have; end some"
+            );
             self.say(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }

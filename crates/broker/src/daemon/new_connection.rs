@@ -203,7 +203,9 @@ impl NewConnection {
     fn forbidden(&self) -> Option<String> {
         let guest = self.guest.as_ref().filter(|guest| !guest.user().may_all())?;
         let name = guest.user().name();
-        Some(format!("{name} may not: only root and the user whose process the broker is may"))
+        Some(format!(
+            "{name} may not end the broker or set what it logs; only root and the user whose process it is may do so"
+        ))
     }
 
     /// Does something with a file of a client, and gives the file to the other end if one was made.
