@@ -18,10 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{Error as _, IgnoredAny},
-};
+use serde::{Deserialize, de::IgnoredAny};
 use toml::Spanned;
 
 use crate::SettingsError;
@@ -65,9 +62,6 @@ pub(crate) struct OfClients {
     _log: Option<IgnoredAny>,
     #[serde(rename = "log-names")]
     _log_names: Option<IgnoredAny>,
-    /// What was written before there were stores.
-    #[serde(default, rename = "etcd", deserialize_with = "no_etcd")]
-    _etcd: (),
     #[serde(default)]
     buckets: BTreeMap<String, Spanned<BucketTable>>,
     #[serde(default)]
@@ -229,14 +223,6 @@ fn home(pattern: &str, table: BucketTable) -> Result<Home, String> {
     }
 }
 
-/// Refuses what was written before there were stores, and says what to write.
-fn no_etcd<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
-    Err(D::Error::custom(
-        "an etcd is a store, and buckets live in it; write [stores.main] in place of [etcd], etcd in place of \
-         endpoints, and [buckets.\"*\"] with etcd = \"main\" for all buckets",
-    ))
-}
-
 fn line_number(text: &str, start: usize) -> usize {
     text.get(..start).unwrap_or_default().matches('\n').count() + 1
 }
@@ -328,7 +314,10 @@ mod tests {
         assert!(said.contains("the name of a store") && !said.contains("secret"), "{said}");
         for (text, what) in [
             ("[etcd]\nendpoints = [\"http://root:secret@a:1\"]\n", "[buckets.\"*\"]"),
-            ("[bucket.a]\nsystem = true\n", "no setting `bucket`"),
+            (
+                "[bucket.a]\nsystem = true\n",
+                "no setting `bucket`, expected one of `socket`, `delegate`, `log`, `log-names`, `buckets`, `stores`",
+            ),
         ] {
             let said = wrong(text);
             assert!(said.starts_with("/0.toml, line 1") && said.contains(what), "{said}");

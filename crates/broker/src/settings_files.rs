@@ -26,6 +26,11 @@ use crate::{
 /// The variable that names a file of settings.
 pub const CONFIG: &str = "NAVLOCK_CONFIG";
 
+/// The answer to what was written before there were stores: what to write now. It is no key, so that no other error
+/// lists it among the keys.
+const NO_ETCD: &str = "an etcd is a store, and buckets live in it; write [stores.main] in place of [etcd], etcd in \
+    place of endpoints, and [buckets.\"*\"] with etcd = \"main\" for all buckets";
+
 /// The name of the folder of the settings.
 const NAME: &str = "navlock";
 
@@ -135,6 +140,7 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Settings
             Some(key.trim().to_owned())
         });
         let what = error.message().lines().collect::<Vec<_>>().join(" ");
+        let what = if what.starts_with("unknown field `etcd`") { NO_ETCD.to_owned() } else { what };
         SettingsError::Invalid {
             file: path.to_owned(),
             line: before.map(|before| before.matches('\n').count() + 1),
