@@ -99,7 +99,9 @@ fn variable(name: &str, value: &OsStr) -> Check {
             "the etcd of brokers that are started from here, whatever the file says",
         ),
         "NAVLOCK_STORE" => ok("the store in which all buckets live"),
-        "NAVLOCK_CONFIG" => ok("the settings of brokers that are started from here"),
+        "NAVLOCK_CONFIG" => {
+            ok("the settings of clients, and of brokers that are started from here")
+        }
         "NAVLOCK_STATE" => ok("where brokers keep a bound of their fencing tokens"),
         settings::LOG => match settings::log(&shown) {
             Ok(_) => ok("what brokers log that are started from here"),

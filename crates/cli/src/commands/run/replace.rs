@@ -151,7 +151,8 @@ impl Holder {
             if is_beyond_signals(told_to.number()) {
                 let user = held.agent.as_deref().map(|agent| printable(&agent.user));
                 let user = user.unwrap_or_default();
-                say(held, &format!("belongs to {user}, who alone can end it; it is waited for"));
+                let who = format!("belongs to {user}; only {user} and root can end it");
+                say(held, &format!("{who}; it is waited for"));
             } else {
                 say(held, "is told to end, and is waited for");
             }
