@@ -56,7 +56,8 @@ pub(crate) struct RequestArgs {
     ///
     /// The default is the time in the variable `NAVLOCK_TIMEOUT`, or else no limit. When the time is over, the
     /// exit code is 1. The time is for reaching the broker and for all locks together. If no broker can be
-    /// reached in this time, the exit code is 69. navlock tries for two seconds at least.
+    /// reached in this time, the exit code is 69. navlock tries for two seconds at least. No client starts the
+    /// broker of --system: if it does not run, the command exits with 69 at once.
     #[arg(
         short = 'w', long, alias = "wait", value_name = "TIME", value_parser = values::time,
         allow_negative_numbers = true

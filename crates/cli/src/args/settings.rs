@@ -60,18 +60,20 @@ An etcd with --auto-tls cannot be used, because navlock does not support keys of
 Give the etcd a certificate by --cert-file and --key-file.
 
 For etcd only the endpoints are required. NAVLOCK_ETCD and --etcd name the endpoints of an etcd for
-all buckets that no line names, without further settings.
+all buckets of the user's own broker, without further settings: those that no line names, and those
+whose line has no key.
 
 NAVLOCK_SOCKET goes before the setting socket. {uid} stands for the user's number.
 
-/etc/navlock.toml must belong to root. No other user may be able to write one of the files. Other
-users must not be able to read the files of the password and the key. Relative paths start at the
-folder of the settings file.";
+/etc/navlock.toml must belong to root. No other user may be able to write it or the user's own file;
+a file that --config or NAVLOCK_CONFIG names is not checked for this. Other users must not be able
+to read the files of the password and the key. Relative paths start at the folder of the settings
+file.";
 
 /// On which etcd a broker is, if on one.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
-    /// The endpoints of an etcd by which machines share the locks of all buckets that no line of the settings names.
+    /// The endpoints of an etcd by which machines share the locks of all buckets of the user's own broker.
     ///
     /// Separate endpoints by commas. With --store, they are used in place of the store's own.
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]

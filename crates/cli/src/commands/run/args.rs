@@ -140,7 +140,8 @@ pub(crate) struct RunArgs {
     /// Show the command's arguments to everybody who can see the lock.
     ///
     /// Without this option, others see only the program and the text of --why, because arguments may be
-    /// secret. With etcd, all machines that share the lock see the arguments.
+    /// secret. With etcd, all machines that share the lock see the arguments. With --system, the other users of
+    /// the group see the program alone in any case.
     #[arg(long)]
     pub(super) show_args: bool,
 

@@ -38,6 +38,7 @@ Programs can read two addresses. They show the token as ?token=TOKEN, or in the 
 The object of /api/state has these members. Times are in milliseconds since 1970.
   version, now, socket, host, canSteal
   bucket     the one that the page shows at first, if it is not all
+  user       with --system: the user who runs 'navlock web'
   broker     running, none, stopped or failed
   error      what is wrong with a broker that is stopped or failed
   leftOut    how many locks and requests are not shown
@@ -52,8 +53,9 @@ An agent has:
   held, pending, owned
              how many locks and requests
   silent     only if its machine has not been heard of: since, and ends, when all that it has ends
-  pid, command, user, host, why, meta
-             as far as they are known; meta is an array of pairs, each an array of key and value
+  pid, command, user, host, why, keeper, meta
+             as far as they are known; keeper is the pid of the navlock that keeps its locks; meta is
+             an array of pairs, each an array of key and value
 A name has:
   key        a number for the name
   bucket
