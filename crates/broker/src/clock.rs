@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub(crate) mod simulated;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use navlock_platform::clock;
 use navlock_wire::{BootTime, Moment};
@@ -25,6 +25,15 @@ pub(crate) fn recently() -> Moment {
         return now;
     }
     clock::recent()
+}
+
+/// This moment, for what the daemon waits for.
+pub(crate) fn instant() -> Instant {
+    #[cfg(test)]
+    if let Some(now) = simulated::instant() {
+        return now;
+    }
+    Instant::now()
 }
 
 /// The time that has passed since this moment.

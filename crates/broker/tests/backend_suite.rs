@@ -14,7 +14,7 @@ use navlock_broker::{
 #[cfg(target_os = "linux")]
 use navlock_core::host::{Backend, Reach};
 use navlock_core::{FencingToken, UserAgent, blocking::block_on};
-use navlock_platform::socket::AsyncListener;
+use navlock_platform::socket::Listener;
 #[cfg(target_os = "linux")]
 use tempfile::TempDir;
 
@@ -33,15 +33,12 @@ fn broker() -> UserAgent {
     let (ready, is_ready) = mpsc::channel();
     let socket = place.socket().to_owned();
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.unwrap().block_on(async {
-            let listener = AsyncListener::bind(socket).unwrap();
-            ready.send(()).unwrap();
-            let mut options = Options::default();
-            options.idle = Some(Duration::from_secs(10));
-            // Not `run`, which ends when its socket's directory goes, as it does before the test.
-            daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options).await;
-        });
+        let listener = Listener::bind(socket).unwrap();
+        ready.send(()).unwrap();
+        let mut options = Options::default();
+        options.idle = Some(Duration::from_secs(10));
+        // Not `run`, which ends when its socket's directory goes, as it does before the test.
+        block_on(daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options));
     });
     is_ready.recv_timeout(LONG).unwrap();
     UserAgent::with_reach(connect(&place))

@@ -11,8 +11,11 @@ use std::{
 };
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
-use navlock_core::{Error, FencingToken, UserAgent, blocking::block_on_timeout};
-use navlock_platform::socket::{self, Listener};
+use navlock_core::{
+    Error, FencingToken, UserAgent,
+    blocking::{block_on, block_on_timeout},
+};
+use navlock_platform::socket::Listener;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -27,15 +30,10 @@ fn user_agent(place: &Place) -> UserAgent {
 
 /// Serves whoever connects, until nobody is connected any more.
 fn serve(listener: Listener) -> thread::JoinHandle<()> {
-    listener.set_nonblocking(true).unwrap();
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.unwrap().block_on(async {
-            let mut options = daemon::Options::default();
-            options.idle = Some(Duration::from_secs(3));
-            let listener = socket::AsyncListener::from_std(listener).unwrap();
-            daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options).await;
-        });
+        let mut options = daemon::Options::default();
+        options.idle = Some(Duration::from_secs(3));
+        block_on(daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options));
     })
 }
 

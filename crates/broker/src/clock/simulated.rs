@@ -1,6 +1,10 @@
 //! The clock of the simulation.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    sync::LazyLock,
+    time::{Duration, Instant},
+};
 
 use navlock_wire::Moment;
 
@@ -28,4 +32,10 @@ pub(crate) fn is_set() -> bool {
 pub(super) fn now() -> Option<Moment> {
     let now = CLOCK.get();
     (now > 0).then(|| CLOCK.replace(now + 1) + 1)
+}
+
+/// The same time as a moment of the standard library.
+pub(super) fn instant() -> Option<Instant> {
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    now().map(|now| *ORIGIN + Duration::from_nanos(now))
 }

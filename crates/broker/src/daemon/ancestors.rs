@@ -11,12 +11,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
-
 use super::{
     client_record::{Ancestors, HeldFor},
     shared_client::lock,
     state::Daemon,
+    timers::sleep,
 };
 use crate::surrounding::ancestors;
 

@@ -212,9 +212,6 @@ mod tests {
             let own = files.register([1; 16]).unwrap();
             let map = OwnerMap::make(own.file()).unwrap();
             let daemon = Daemon::of_memory(Some(files));
-            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let tasks = tokio::task::LocalSet::new();
-            let _in_it = (runtime.enter(), tasks.enter());
             let connected = daemon.enter(Some([1; 16]), false, None);
             assert!(connected.map(map.nonce()).is_some());
             let mut client = lock(&connected.client);

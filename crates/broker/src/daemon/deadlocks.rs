@@ -35,10 +35,7 @@ use navlock_core::{
     look::{LockId, Member, Overview, Watcher},
 };
 use navlock_wire::LookEvent;
-use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::sync::oneshot;
 
 use super::{
     cycles::{Cycles, InCycle, Names, Nested},
@@ -46,6 +43,7 @@ use super::{
     guests::veil_change,
     shared_client::lock,
     state::Daemon,
+    timers::{sleep, timeout},
 };
 use crate::{LOGS, convert};
 
@@ -117,7 +115,7 @@ impl Daemon {
                 let more = self.lookers.nested.notified();
                 let is_more = timeout(pause.saturating_sub(SHORTEST_PAUSE), more).await;
                 pause =
-                    if is_more.is_ok() { SHORTEST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
+                    if is_more.is_some() { SHORTEST_PAUSE } else { (2 * pause).min(LONGEST_PAUSE) };
             }
         }
     }

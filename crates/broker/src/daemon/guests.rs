@@ -17,16 +17,13 @@ use std::{
 use navlock_core::{AgentInfo, ClientId, host::program, look::Change};
 use navlock_platform::{
     peer, process,
-    socket::AsyncStream,
+    socket::Stream,
     user::{self, ROOT, UserId, name_of},
 };
 use navlock_wire::ClientKey;
-use tokio::{
-    sync::{Notify, Semaphore, SemaphorePermit},
-    time::timeout,
-};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
-use super::{files_of_user::FilesOfUser, options::Limits};
+use super::{files_of_user::FilesOfUser, options::Limits, timers::timeout};
 use crate::{client_files::ClientFiles, sync::lock, this_process::user_words};
 
 /// How many bytes of one user are read in one turn, so that others need not wait for more. The order in which this
@@ -110,10 +107,10 @@ impl Guests {
     /// If the system does not say who it is.
     pub(super) fn admit(
         &self,
-        stream: &AsyncStream,
+        stream: &Stream,
         most: usize,
     ) -> io::Result<(Guest, Option<String>)> {
-        let user = self.user(peer::of_async(stream)?.user);
+        let user = self.user(peer::of(stream)?.user);
         let most = self.limits.connections_of_user.min(most / 4);
         let is_full = user.connections.load(Relaxed) >= most;
         let full = is_full.then(|| {

@@ -17,17 +17,13 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_core::{UserAgent, host};
 use navlock_wire::{Agent, ClientKey};
-use tokio::{
-    task::spawn_local,
-    time::{Instant, sleep},
-};
 
-use super::{client_record::ClientRecord, shared_client::lock, state::Daemon};
+use super::{client_record::ClientRecord, shared_client::lock, state::Daemon, timers::sleep};
 use crate::client_files::{ClientFiles, Dead};
 
 /// How often the daemon tries to end the leases of a dead client, before it leaves them to the next
@@ -110,7 +106,7 @@ impl Daemon {
         for (those, notice) in [(certain, Duration::ZERO), (others, NOTICE)] {
             if !those.is_empty() {
                 let (user_agent, files) = (self.user_agent.clone(), files.clone());
-                spawn_local(end_leases(user_agent, files, those, notice, tries));
+                self.tasks.spawn(end_leases(user_agent, files, those, notice, tries));
             }
         }
     }
@@ -128,7 +124,7 @@ impl Daemon {
         }
         if !brokers.is_empty() {
             let grace = host::reach(&self.user_agent).grace() + NOTICE;
-            spawn_local(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
+            self.tasks.spawn(end_names(Arc::downgrade(self), files.clone(), brokers, grace));
         }
     }
 
@@ -159,7 +155,7 @@ impl Daemon {
         let Some(files) = self.files().filter(|files| files.has_leases(client)).cloned() else {
             return;
         };
-        spawn_local(async move {
+        self.tasks.spawn(async move {
             sleep(KEEP_NOTES).await;
             // A client on which the daemon has hung up may have come back.
             if files.is_dead(client) {

@@ -2,35 +2,33 @@
 
 use std::{
     convert::Infallible,
-    future::{Future, pending},
+    future::pending,
     io, mem,
-    panic::resume_unwind,
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use navlock_core::UserAgent;
 use navlock_platform::{
     descriptor,
-    socket::{AsyncListener, AsyncStream},
+    socket::{Listener, Stream},
 };
-use tokio::{
-    runtime::Handle,
-    sync::oneshot,
-    task::{JoinSet, LocalSet},
-    time::{Instant, interval, interval_at, sleep, sleep_until, timeout},
-};
+use tokio::sync::oneshot;
 
 use super::{
     guests::Guest,
-    listening::Listening,
+    listening::{Listening, awaited},
     new_connection::{Introduced, NewConnection},
     options::Options,
     peer_check::is_same_user,
     process::Process,
     session_ends::End,
     state::Daemon,
+    tasks::in_turn,
+    timers::{Interval, sleep, sleep_until, timeout},
     turns::Turns,
 };
 use crate::{LOGS, client_files::Found, sync::lock};
@@ -52,7 +50,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 const SWEEP: Duration = Duration::from_secs(10);
 
 /// Serves the locks of `user_agent` to all processes of this user that connect, until there has
-/// been no client for the time that the options say. Must be called in a tokio runtime.
+/// been no client for the time that the options say.
 ///
 /// This is for a program that has another purpose and also serves locks to other processes. It does
 /// less than [`run`](super::run): it does not take over from a daemon that was killed, and it keeps
@@ -61,25 +59,22 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// # Cancel safety
 ///
 /// Dropping the future ends all sessions, as if their clients had died.
-pub async fn serve(listener: AsyncListener, user_agent: UserAgent, options: Options) {
+pub async fn serve(listener: Listener, user_agent: UserAgent, options: Options) {
     let (end, ended) = oneshot::channel::<Infallible>();
     let (done, is_done) = oneshot::channel::<Infallible>();
-    let runtime = Handle::current();
     let started = thread::Builder::new().name("navlock-turns".to_owned()).spawn(move || {
-        let _in_it = runtime.enter();
         let found = Found::default();
         let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
         let turns = Turns::new(daemon).map(Arc::new)?;
-        let tasks = LocalSet::new();
-        let in_them = tasks.enter();
-        turns.take_beside(&tasks, async {
+        let listening = Listening::at(awaited(listener)?);
+        turns.take_beside(async {
             tokio::select! {
-                () = serve_in(&turns, &listener, found, &options) => {}
+                () = serve_in(&turns, &listening, found, &options) => {}
                 _ = ended => {}
             }
         });
         turns.end();
-        drop((in_them, tasks, done));
+        drop(done);
         Ok(())
     });
     match started {
@@ -116,40 +111,40 @@ impl Drop for Thread {
 /// Does what [`serve`] does, with the state of a daemon that `found` these files when it started.
 pub(super) async fn serve_in(
     turns: &Arc<Turns>,
-    listener: &impl Accept,
+    listening: &Listening,
     found: Found,
     options: &Options,
 ) {
     let daemon = &turns.daemon;
-    let mut connections = JoinSet::new();
-    let mut turned_away = JoinSet::new();
+    let mut connections = FuturesUnordered::new();
+    let mut turned_away = FuturesUnordered::new();
     let most = most_clients();
     let mut idle_since = Instant::now();
-    let mut retries = interval(RETRY_PAUSE);
-    let mut sweep = interval_at(Instant::now() + SWEEP, SWEEP);
+    let mut retries = Interval::new(RETRY_PAUSE);
+    let mut sweep = Interval::later(SWEEP);
     // Whether a client may have died unnoticed, between two daemons or before it had introduced
     // itself.
     let mut unswept = true;
     let recovered = daemon.recover(found, options.recovery_time);
-    let mut watching = JoinSet::new();
-    watching.spawn_local(Arc::clone(daemon).watch_deadlocks());
-    watching.spawn_local(Arc::clone(daemon).watch_waits());
+    daemon.tasks.spawn(Arc::clone(daemon).watch_deadlocks());
+    daemon.tasks.spawn(Arc::clone(daemon).watch_waits());
     tokio::pin!(recovered);
     let mut recovering = true;
     loop {
         tokio::select! {
             () = &mut recovered, if recovering => recovering = false,
-            stream = accept(listener), if turned_away.len() < MOST_TURNED_AWAY => {
+            stream = in_turn(accept(listening)), if turned_away.len() < MOST_TURNED_AWAY => {
                 let handshake_timeout = options.limits.handshake;
-                let new = |stream| NewConnection::new(stream, None, Arc::clone(daemon));
+                let turn_away = |stream, guest, why| {
+                    in_turn(turn_away(stream, guest, Arc::clone(daemon), why, handshake_timeout))
+                };
                 let guest = match daemon.guests().map(|guests| guests.admit(&stream, most)) {
                     Some(Ok((guest, None))) => Some(guest),
                     Some(Ok((guest, Some(why)))) => {
                         daemon.lookers.counts.turned_away();
                         // One user takes no more than half of what there is for being told.
                         if turned_away.len() < MOST_TURNED_AWAY / 2 {
-                            let new = new(stream).of(Some(guest)).turned_away(why);
-                            turned_away.spawn_local(turn_away(new, handshake_timeout));
+                            turned_away.push(turn_away(stream, Some(guest), why));
                         }
                         continue;
                     }
@@ -165,18 +160,18 @@ pub(super) async fn serve_in(
                 let orphans = daemon.orphans();
                 let taken = (connections.len() + turns.len() + orphans) * each + orphans;
                 if taken + descriptor::counted() < most {
-                    connections.spawn_local(connection(stream, guest, turns, handshake_timeout));
+                    let connection = in_turn(connection(stream, guest, turns, handshake_timeout));
+                    connections.push(AssertUnwindSafe(connection).catch_unwind());
                 } else {
                     tracing::warn!(target: LOGS, most, "a client is turned away: there are too many");
                     daemon.lookers.counts.turned_away();
-                    let new = new(stream).of(guest).turned_away(too_many(most));
-                    turned_away.spawn_local(turn_away(new, handshake_timeout));
+                    turned_away.push(turn_away(stream, guest, too_many(most)));
                 }
             }
-            Some(_) = turned_away.join_next() => {}
+            Some(()) = turned_away.next() => {}
             // A session that has panicked has ended like any other session: the locks of its client
             // are free.
-            Some(ended) = connections.join_next() => {
+            Some(ended) = connections.next() => {
                 if ended.is_err() {
                     tracing::error!(target: LOGS, "a session panicked; the locks of its client are free");
                 }
@@ -191,8 +186,8 @@ pub(super) async fn serve_in(
                 idle_since = Instant::now();
                 unswept = true;
             }
-            _ = retries.tick() => daemon.tidy(),
-            _ = sweep.tick(), if unswept => unswept = daemon.sweep(),
+            () = retries.tick() => daemon.tidy(),
+            () = sweep.tick(), if unswept => unswept = daemon.sweep(),
             () = idle(idle_since, options),
                 // Lookers are no clients.
                 if !recovering && connections.len() <= daemon.lookers.count() && daemon.is_empty() =>
@@ -204,28 +199,10 @@ pub(super) async fn serve_in(
     }
 }
 
-/// A source of connections.
-pub(super) trait Accept {
-    /// The next connection.
-    fn next(&self) -> impl Future<Output = io::Result<AsyncStream>> + Send;
-}
-
-impl Accept for AsyncListener {
-    async fn next(&self) -> io::Result<AsyncStream> {
-        self.accept().await.map(|(stream, _)| stream)
-    }
-}
-
-impl Accept for Listening {
-    async fn next(&self) -> io::Result<AsyncStream> {
-        self.accept().await
-    }
-}
-
-async fn accept(listener: &impl Accept) -> AsyncStream {
+async fn accept(listening: &Listening) -> Stream {
     let mut has_failed = false;
     loop {
-        match listener.next().await {
+        match listening.accept().await {
             Ok(stream) => return stream,
             // Most likely there are no descriptors left. Some client will go and free one. The
             // client that connects waits for longer than this pause.
@@ -268,15 +245,22 @@ fn too_many(most: usize) -> String {
 }
 
 /// Tells a client why it is turned away. Such a connection can still look at the locks.
-async fn turn_away(new_connection: NewConnection, handshake_timeout: Duration) {
-    let introduced = timeout(handshake_timeout, new_connection.introduce()).await;
-    if let Ok(Ok(Introduced::Looker(looking))) = introduced {
+async fn turn_away(
+    stream: Stream,
+    guest: Option<Guest>,
+    daemon: Arc<Daemon>,
+    why: String,
+    handshake_timeout: Duration,
+) {
+    let Ok(new) = NewConnection::new(stream, None, daemon) else { return };
+    let introduced = timeout(handshake_timeout, new.of(guest).turned_away(why).introduce()).await;
+    if let Some(Ok(Introduced::Looker(looking))) = introduced {
         let _ = timeout(handshake_timeout, looking.serve()).await;
     }
 }
 
 async fn connection(
-    stream: AsyncStream,
+    stream: Stream,
     guest: Option<Guest>,
     turns: Arc<Turns>,
     handshake_timeout: Duration,
@@ -286,19 +270,18 @@ async fn connection(
         guest.user().is_named().await;
     }
     let pid = process.as_ref().map(Process::number);
-    let end = match introduce(
-        NewConnection::new(stream, process.clone(), Arc::clone(&turns.daemon)).of(guest),
-        process.clone(),
-        handshake_timeout,
-    )
-    .await
-    {
+    let new = NewConnection::new(stream, process.clone(), Arc::clone(&turns.daemon));
+    let introduced = match new {
+        Ok(new) => introduce(new.of(guest), process.clone(), handshake_timeout).await,
+        Err(error) => Err(End::Stream(error.into())),
+    };
+    let end = match introduced {
         Ok(Introduced::Client(admission, claims)) => {
             let ended = end_of(process.clone());
             match admission.settle(claims, ended).await {
-                Ok((session, stream, heard)) => {
-                    let joined = turns.join(session, process, stream, heard);
-                    joined.err().map(|error| End::Stream(error.into()))
+                Ok((session, socket, heard)) => {
+                    turns.join(session, process, socket, heard);
+                    None
                 }
                 Err(end) => unless_gone(end),
             }
@@ -324,7 +307,7 @@ async fn introduce(
         introduced = timeout(handshake_timeout, new_connection.introduce()) => introduced,
         () = end_of(process) => return Err(End::Died),
     };
-    introduced.map_err(|_| End::Late)?
+    introduced.unwrap_or(Err(End::Late))
 }
 
 /// The end of a connection before its session, if it has to be noted. It has not if somebody has asked

@@ -10,7 +10,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_core::{
@@ -18,16 +18,13 @@ use navlock_core::{
     look::{Change, LookOptions},
 };
 use navlock_wire::{LookEvent, Moment};
-use tokio::{
-    runtime::Handle,
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
+use tokio::sync::Notify;
 
 use super::{
     counts::Counts,
     inbox::{Batch, Inbox, Note},
-    runtime_thread::RuntimeThread,
+    tasks::{TaskThread, Tasks},
+    timers::sleep_until,
 };
 use crate::{clock, lower_thread_priority, sync::lock};
 
@@ -52,7 +49,7 @@ pub(super) struct Lookers {
     journal: Mutex<(Journal<Moment>, Batch)>,
     /// The thread that sends to lookers, once there is one. `None` inside if no thread could be
     /// had.
-    thread: OnceLock<Option<RuntimeThread>>,
+    thread: OnceLock<Option<TaskThread>>,
     /// When the daemon last looked for what owners have done.
     looked: Mutex<Option<Instant>>,
     /// Notified when a client has said that a request was made inside a lock.
@@ -95,13 +92,10 @@ impl Lookers {
         Looker { lookers: Arc::clone(self), options, id, told: Arc::default() }
     }
 
-    /// The runtime that sends to lookers. It is on a thread of its own, or it is the daemon's
-    /// runtime if no thread can be had.
-    pub(super) fn runtime(&self) -> Handle {
-        let thread = self
-            .thread
-            .get_or_init(|| RuntimeThread::start("navlock-telling", lower_thread_priority).ok());
-        thread.as_ref().map_or_else(Handle::current, |thread| thread.handle().clone())
+    /// The tasks that send to lookers, on a thread of their own. `None` if no thread can be had.
+    pub(super) fn tasks(&self) -> Option<&Tasks> {
+        let start = || TaskThread::start("navlock-telling", lower_thread_priority).ok();
+        self.thread.get_or_init(start).as_ref().map(TaskThread::tasks)
     }
 
     /// Whether anybody looks.
@@ -242,7 +236,7 @@ impl Drop for Looker {
         match self.lookers.thread.get() {
             Some(Some(thread)) => {
                 let lookers = Arc::clone(&self.lookers);
-                drop(thread.handle().spawn(async move { lookers.journal(|_| ()) }));
+                thread.tasks().spawn(async move { lookers.journal(|_| ()) });
             }
             _ => self.lookers.journal(|_| ()),
         }
@@ -273,8 +267,8 @@ mod tests {
         lookers.tell(|| unreachable!("nobody looks any more"));
     }
 
-    #[tokio::test]
-    async fn an_event_is_told_at_once_and_the_next_ones_at_the_looker_s_turn() {
+    #[test]
+    fn an_event_is_told_at_once_and_the_next_ones_at_the_looker_s_turn() {
         let lookers = Arc::new(Lookers::default());
         let looker = lookers.add(LookOptions::default());
         looker.begin_picture();
@@ -291,12 +285,11 @@ mod tests {
         turn = Some(Instant::now() + Duration::from_secs(3600));
         assert!(looker.news(&mut turn).now_or_never().is_none());
         turn = Some(Instant::now());
-        looker.news(&mut turn).await;
+        assert!(looker.news(&mut turn).now_or_never().is_some());
         assert_eq!(looker.next().0.len(), 1);
         // There is nothing else to tell, whatever the clock says.
         turn = Some(Instant::now());
-        let late = tokio::time::timeout(Duration::from_millis(50), looker.news(&mut turn)).await;
-        assert!(late.is_err());
+        assert!(looker.news(&mut turn).now_or_never().is_none());
         // Events that a looker does not want to see wake it at its turns only.
         let few = lookers.add(LookOptions::default().bucket("a"));
         few.begin_picture();
@@ -311,10 +304,10 @@ mod tests {
         assert!(turn.is_some());
     }
 
-    #[tokio::test]
-    async fn ending_a_look_does_not_wait_for_the_journal() {
+    #[test]
+    fn ending_a_look_does_not_wait_for_the_journal() {
         let lookers = Arc::new(Lookers::default());
-        lookers.runtime();
+        assert!(lookers.tasks().is_some());
         let looker = lookers.add(LookOptions::default());
         let journal = lookers.journal.lock();
         let (ended, has_ended) = std::sync::mpsc::channel();

@@ -1,24 +1,25 @@
 //! The connection of a looker.
 
-use std::{mem, panic::resume_unwind, sync::Arc, time::Duration};
+use std::{
+    mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use futures_util::{SinkExt, StreamExt};
+use futures_util::FutureExt;
 use navlock_core::look::LookOptions;
 use navlock_wire::{CodecError, FromDaemon};
-use tokio::{
-    sync::mpsc,
-    task::{JoinError, JoinSet},
-    time::{Instant, sleep_until},
-};
+use tokio::sync::mpsc;
 
 use super::{
     guests::{Guest, LOOKERS, View},
     lookers::CHECK_INTERVAL,
     picture::SLICE,
-    session::Stream,
     session_ends::{End, ProtocolError},
     state::Daemon,
+    stream::Stream,
     telling::{LookStep, Teller},
+    timers::sleep_until,
 };
 
 /// How often a connection asks for the locks of other machines.
@@ -58,7 +59,7 @@ impl Looking {
         let most = if self.options.once { 2 * MOST } else { MOST };
         if self.daemon.lookers.count() >= most {
             let reason = format!("{most} look at it already; end one of these first");
-            self.say(&FromDaemon::Refused { reason }).await?;
+            self.stream.send(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
         let user = self.guest.as_ref().map(|guest| Arc::clone(guest.user()));
@@ -71,20 +72,21 @@ impl Looking {
             let reason = format!(
                 "this user has {LOOKERS} programs that look, as many as one user may have; end some"
             );
-            self.say(&FromDaemon::Refused { reason }).await?;
+            self.stream.send(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
         let view = self.guest.as_ref().and_then(|guest| View::of(guest.user()));
         let looker = Arc::new(self.daemon.lookers.add(self.options.clone()));
         let mut elsewhere = Arc::new(self.daemon.look_elsewhere(&self.options).await);
-        let stream = Teller::stream(self.stream.get_ref()).map_err(failed)?;
+        let stream = self.stream.socket.member().another().map_err(failed)?;
         let (pictures, shown) = mpsc::channel(1);
         let (says, mut said) = mpsc::channel(1);
-        let mut telling = JoinSet::new();
         let (teller, follow) = (Arc::clone(&looker), !self.options.once);
         let tell =
             async move { Teller::new(teller, stream, view)?.tell(shown, says, follow).await };
-        telling.spawn_on(tell, &self.daemon.lookers.runtime());
+        // A panic there ends the session, as a panic of this task would.
+        let (tell, mut telling) = tell.remote_handle();
+        self.daemon.lookers.tasks().unwrap_or(&self.daemon.tasks).spawn(tell);
         let (mut check, mut ask) = (Instant::now() + CHECK_INTERVAL, Instant::now() + ASK);
         // When the next picture has to be made, whether the last picture was sent, and whether the locks of
         // other machines have to be asked for first.
@@ -94,14 +96,7 @@ impl Looking {
             let is_leased = self.daemon.user_agent.is_leased();
             tokio::select! {
                 end = gone(&mut self.stream) => return Err(end),
-                Some(ended) = telling.join_next() => {
-                    return match ended.map_err(JoinError::try_into_panic) {
-                        Ok(ended) => ended.map_err(End::from),
-                        // A panic of the teller ends the session, as a panic of this task would.
-                        Err(Ok(panic)) => resume_unwind(panic),
-                        Err(Err(_)) => Err(End::Left),
-                    };
-                }
+                told = &mut telling => return told.map_err(End::from),
                 Some(said) = said.recv() => match said {
                     LookStep::Told => (is_told, torn) = (true, 0),
                     LookStep::Behind => (next, ask_elsewhere) = (Some(pause_until), true),
@@ -144,26 +139,20 @@ impl Looking {
         if self.daemon.recovery.is_over() {
             return Ok(());
         }
-        self.say(&FromDaemon::Recovering).await?;
+        self.stream.send(&FromDaemon::Recovering).await?;
         let daemon = Arc::clone(&self.daemon);
         tokio::select! {
             () = daemon.recovery.over() => Ok(()),
             end = gone(&mut self.stream) => Err(end),
         }
     }
-
-    /// Sends a message, and waits until it is sent or the looker has gone.
-    async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        self.stream.send(message).await.map_err(End::from)
-    }
 }
 
 /// Returns when the looker has gone, or has sent something, which it must not.
 async fn gone(stream: &mut Stream) -> End {
     match stream.next().await {
-        None => End::Gone,
-        Some(Err(error)) => error.into(),
-        Some(Ok(_)) => ProtocolError("it looks, and said something else").into(),
+        Err(end) => end,
+        Ok(_) => ProtocolError("it looks, and said something else").into(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod ancestors;
 mod answers;
+mod awaited;
 mod claims;
 mod client_record;
 mod connected;
@@ -48,7 +49,6 @@ mod reclaim;
 mod recovery;
 mod requests;
 mod rights;
-mod runtime_thread;
 mod self_report;
 mod session;
 mod session_ends;
@@ -56,34 +56,37 @@ mod shared_client;
 mod sleepers;
 mod state;
 mod stealing;
+mod stream;
 mod takeover;
+mod tasks;
 mod telling;
 mod term_messages;
+mod timers;
 mod tokens;
 mod turns;
 
 use std::{error::Error, fs, future::pending, io, sync::Arc, time::Duration};
 
 use navlock_core::{FencingToken, UserAgent, host::MemoryReach};
-use navlock_platform::socket::{AsyncStream, Stream};
-use tokio::{task::LocalSet, time::sleep};
+use navlock_platform::socket::Stream;
 
 pub(crate) use self::options::RECOVERY_TIME;
+use self::{
+    awaited::Awaited,
+    delegations::Delegations,
+    listener::serve_in,
+    listening::{Listening, listen, take_over},
+    place_guard::PlaceGuard,
+    state::Daemon,
+    timers::sleep,
+    tokens::Tokens,
+    turns::Turns,
+};
 pub use self::{
     daemon_error::DaemonError,
     listener::serve,
     log::Log,
     options::{Limits, Options},
-};
-use self::{
-    delegations::Delegations,
-    listener::serve_in,
-    listening::{Listening, listen, take_over},
-    place_guard::PlaceGuard,
-    runtime_thread::RuntimeThread,
-    state::Daemon,
-    tokens::Tokens,
-    turns::Turns,
 };
 pub use crate::spawn::{READY_LINE, WAITS_FOR};
 use crate::{
@@ -104,7 +107,7 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 /// daemon listens. `user_agent` is given a fencing token that is larger than all tokens that
 /// earlier daemons gave at this place. If `user_agent` fails, the text of its error is for people.
 ///
-/// Blocks the thread, which must not be one of a tokio runtime. When this returns, all connections
+/// Blocks the thread. When this returns, all connections
 /// have ended. The locks of clients that were still connected are not released: the clients claim
 /// them from the next daemon. So the process should end soon.
 ///
@@ -122,8 +125,6 @@ pub fn run(
         None => place.prepare()?,
     }
     let failed = io_error(place);
-    let runtime = RuntimeThread::start("navlock-io", || DiesOfPanics).map_err(failed)?;
-    let _in_it = runtime.handle().enter();
     let mut place_guard = PlaceGuard::take(place, options.state.as_deref(), options.group)?;
     let files = ClientFiles::of(place);
     // This comes before the files of the dead are removed.
@@ -143,10 +144,8 @@ pub fn run(
     let daemon = Daemon::new(user_agent, options, Some(files), &found, delegations);
     let daemon = Arc::new(daemon);
     let turns = Arc::new(Turns::new(Arc::clone(&daemon)).map_err(failed)?);
-    let tasks = LocalSet::new();
-    let in_them = tasks.enter();
     let dies_of_panics = DiesOfPanics;
-    let ended = turns.take_beside(&tasks, async {
+    let ended = turns.take_beside(async {
         let listening = listen_at(place, options, &mut place_guard)?;
         ready();
         // FAST: this comes after `ready`, so that a client that waits for the daemon does not wait
@@ -174,7 +173,7 @@ pub fn run(
     // killed.
     let notes = daemon.leave_behind();
     turns.end();
-    drop((turns, in_them, tasks));
+    drop(turns);
     // This drops the user agent, which then gives up its own leases. If we are killed before that, the next
     // daemon finds the notes.
     drop(daemon);
@@ -242,7 +241,7 @@ async fn serve_until_end(
         // place.
         () = place_guard.keep(listening, &turns.daemon) => false,
         () = keep_ahead(tokens) => true,
-        () = told_to_end(options.end.as_deref()) => {
+        () = told_to_end(options.end.as_ref()) => {
             tracing::info!(target: LOGS, "it was told to end, by a signal");
             true
         }
@@ -262,14 +261,11 @@ fn io_error(place: &Place) -> impl Fn(io::Error) -> DaemonError + Copy + '_ {
 }
 
 /// Waits until the program is told that the daemon has to end.
-async fn told_to_end(end: Option<&Stream>) {
-    let told = end.and_then(|end| end.try_clone().ok()).and_then(|end| {
-        end.set_nonblocking(true).ok()?;
-        AsyncStream::from_std(end).ok()
-    });
-    match told {
-        // The daemon also ends on an error, because after that nobody could tell it to end.
-        Some(told) => _ = told.readable().await,
+async fn told_to_end(end: Option<&Arc<Stream>>) {
+    match end.map(Awaited::new) {
+        Some(Ok(told)) => told.news().await,
+        // The daemon also ends on an error, because nobody could tell it to end.
+        Some(Err(_)) => {}
         None => pending().await,
     }
 }

@@ -3,24 +3,24 @@
 use std::{future::pending, io, sync::Arc};
 
 use bytes::BytesMut;
-use futures_util::{SinkExt, StreamExt};
 use navlock_core::look::LookOptions;
-use navlock_platform::socket::{AsyncStream, send_with_files};
+use navlock_platform::{readiness::Member, socket};
 use navlock_wire::{
     ClientKey, CodecError, DaemonCodec, FileTask, FromDaemon, Status, ToDaemon, VERSION, negotiate,
 };
-use tokio_util::codec::{Decoder, Encoder};
+use tokio_util::codec::Encoder;
 
 use super::{
     claims::Claims,
     guests::Guest,
     looking::Looking,
     process::Process,
-    session::{Admission, Session, Stream},
+    session::{Admission, Session},
     session_ends::{End, ProtocolError},
     shared_client::lock,
     state::Daemon,
     stealing::Steal,
+    stream::Stream,
 };
 
 /// How many questions may come on one connection before an introduction.
@@ -53,9 +53,16 @@ pub(super) enum Introduced {
 }
 
 impl NewConnection {
-    pub(super) fn new(stream: AsyncStream, process: Option<Process>, daemon: Arc<Daemon>) -> Self {
-        let stream = DaemonCodec::default().framed(stream);
-        Self { stream, daemon, turned_away: None, process, guest: None }
+    /// # Errors
+    ///
+    /// If there is no memory left.
+    pub(super) fn new(
+        stream: socket::Stream,
+        process: Option<Process>,
+        daemon: Arc<Daemon>,
+    ) -> io::Result<Self> {
+        let stream = Stream::new(stream)?;
+        Ok(Self { stream, daemon, turned_away: None, process, guest: None })
     }
 
     /// Sets whose connection it is, where several users share the daemon.
@@ -90,7 +97,7 @@ impl NewConnection {
         if let Some(Err(error)) = guest.map(|guest| connected.admit(guest)) {
             let reason =
                 format!("it cannot note what you hold, and so you may hold nothing: {error}");
-            self.say(&FromDaemon::Refused { reason }).await?;
+            self.stream.send(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         }
         let mut claims = Claims::default();
@@ -98,7 +105,7 @@ impl NewConnection {
             claims = Claims::by_clock(connected.ahead);
             let mut heard = 0;
             loop {
-                let message = self.next().await?;
+                let message = self.stream.next().await?;
                 if connected.user().is_some() {
                     let (claimed, bytes) = claims.size();
                     connected.count(claimed, bytes);
@@ -126,7 +133,7 @@ impl NewConnection {
     async fn read_introduction(&mut self) -> Result<Introduction, End> {
         let user = self.guest.as_ref().map(|guest| Arc::clone(guest.user()));
         for _ in 0..QUESTIONS {
-            let question = self.next().await?;
+            let question = self.stream.next().await?;
             let _turn = match &user {
                 Some(user) => user.may_ask().await,
                 None => None,
@@ -136,7 +143,7 @@ impl NewConnection {
                     let Some(reason) = self.turned_away.take() else {
                         return Ok(Introduction::Client { key: client, returning });
                     };
-                    self.say(&FromDaemon::Refused { reason }).await?;
+                    self.stream.send(&FromDaemon::Refused { reason }).await?;
                     return Err(End::Refused);
                 }
                 ToDaemon::Status { query } => {
@@ -171,7 +178,7 @@ impl NewConnection {
                     self.daemon.next_turn.passes().await;
                     // Every looker gets a picture, but it gets events only if there is room.
                     if let Some(reason) = self.turned_away.take_if(|_| follow) {
-                        self.say(&FromDaemon::Refused { reason }).await?;
+                        self.stream.send(&FromDaemon::Refused { reason }).await?;
                         return Err(End::Refused);
                     }
                     let mut options = LookOptions::default();
@@ -180,10 +187,10 @@ impl NewConnection {
                 }
                 ToDaemon::Stop => {
                     if let Some(reason) = self.forbidden() {
-                        self.say(&FromDaemon::Refused { reason }).await?;
+                        self.stream.send(&FromDaemon::Refused { reason }).await?;
                         return Err(End::Refused);
                     }
-                    self.say(&FromDaemon::Stopping).await?;
+                    self.stream.send(&FromDaemon::Stopping).await?;
                     self.daemon.stopped.notify_one();
                     // The connection stays open until the daemon ends, so that the other side
                     // learns of that end.
@@ -191,7 +198,7 @@ impl NewConnection {
                 }
                 _ => return Err(ProtocolError("it did not introduce itself").into()),
             };
-            self.say(&answer).await?;
+            self.stream.send(&answer).await?;
             // Questions may come one after the other without a pause. So other tasks get their turn here,
             // and the timeout is checked.
             self.daemon.next_turn.passes().await;
@@ -214,31 +221,19 @@ impl NewConnection {
         let done = self.daemon.serve_file(self.guest.as_ref(), client, process, task);
         let Ok(Some([locked, other])) = done else {
             let outcome = done.map(drop);
-            return self.say(&FromDaemon::File { outcome }).await;
+            return self.stream.send(&FromDaemon::File { outcome }).await;
         };
         let mut answer = BytesMut::new();
         DaemonCodec::default().encode(&FromDaemon::File { outcome: Ok(()) }, &mut answer)?;
-        let failed = |error: io::Error| End::from(CodecError::from(error));
-        loop {
-            let stream = self.stream.get_ref();
-            stream.writable().await.map_err(failed)?;
-            // There is room for this short answer as a whole, because nothing else waits to be sent.
-            match send_with_files(stream, &answer, [&locked, &other]) {
-                Ok(_) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-    }
-
-    /// Sends a message, and waits until it is sent.
-    async fn say(&mut self, message: &FromDaemon) -> Result<(), End> {
-        self.stream.send(message).await.map_err(End::from)
+        // There is room for this short answer as a whole, because nothing else waits to be sent.
+        let send = |member: &Member| member.send_with_files(&answer, [&locked, &other]);
+        let done = self.stream.socket.when_room(send).await;
+        done.map(drop).map_err(|error| CodecError::from(error).into())
     }
 
     /// Agrees on a version.
     async fn shake_hands(&mut self) -> Result<(), End> {
-        let ToDaemon::Hello { oldest, newest } = self.next().await? else {
+        let ToDaemon::Hello { oldest, newest } = self.stream.next().await? else {
             return Err(ProtocolError("it did not begin with Hello").into());
         };
         let Some(version) = negotiate(oldest, newest) else {
@@ -249,15 +244,10 @@ impl NewConnection {
             // A connection that is turned away anyway is told why, because another daemon would not
             // help it.
             let reason = self.turned_away.take().unwrap_or(reason);
-            self.say(&FromDaemon::Refused { reason }).await?;
+            self.stream.send(&FromDaemon::Refused { reason }).await?;
             return Err(End::Refused);
         };
         let reach = self.daemon.reach().map(str::to_owned);
-        self.say(&FromDaemon::Welcome { version, reach }).await
-    }
-
-    async fn next(&mut self) -> Result<ToDaemon, End> {
-        let sent = self.stream.next().await.ok_or(End::Gone)?.map_err(End::from)?;
-        Ok(sent.message)
+        self.stream.send(&FromDaemon::Welcome { version, reach }).await
     }
 }

@@ -6,8 +6,10 @@ use std::{
     task::Waker,
 };
 
+use tokio::sync::oneshot;
+
+use super::tasks::yield_now;
 use crate::sync::lock;
-use tokio::{sync::oneshot, task::yield_now};
 
 /// Those who wait for the end of the next turn.
 #[derive(Default)]

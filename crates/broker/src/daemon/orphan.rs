@@ -1,7 +1,7 @@
 //! One client without a connection whose locks are kept.
 
+use futures_util::future::AbortHandle;
 use navlock_wire::ClientKey;
-use tokio::task::AbortHandle;
 
 use super::{process::Process, shared_client::SharedClient};
 use crate::{client_files::ClientFiles, lock_file::Identity};

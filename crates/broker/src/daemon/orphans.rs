@@ -16,15 +16,14 @@ use std::{
     sync::{Arc, Weak, mpsc},
     task::Poll,
     thread,
+    time::{Duration, Instant},
 };
+
+use futures_util::{FutureExt, future::abortable};
 
 use navlock_core::{ResourceName, look::ClientState};
 use navlock_engine::RequestId;
 use navlock_wire::ClientKey;
-use tokio::{
-    task::spawn_local,
-    time::{Duration, Instant, sleep},
-};
 
 use super::{
     claims::{self, Claims},
@@ -34,8 +33,9 @@ use super::{
     process::Process,
     shared_client::{SharedClient, lock},
     state::Daemon,
+    timers::sleep,
 };
-use crate::{LOGS, client_files::Inherited, inherited_claims};
+use crate::{LOGS, client_files::Inherited, clock, inherited_claims};
 
 /// How many orphans have a thread each, where several users share the daemon.
 const MOST_WATCHED: usize = 32;
@@ -67,7 +67,7 @@ impl Daemon {
             };
             match inherited {
                 Ok(inherited) => return inherited,
-                Err(_) if Instant::now() >= deadline => return None,
+                Err(_) if clock::instant() >= deadline => return None,
                 Err(_) => sleep(RETRY_PAUSE).await,
             }
         }
@@ -131,7 +131,8 @@ impl Daemon {
         let mut clients = lock(&self.clients);
         let number = clients.number();
         let heard = listen(Arc::downgrade(self), number, Arc::downgrade(&client));
-        let listening = spawn_local(heard).abort_handle();
+        let (heard, listening) = abortable(heard);
+        self.tasks.spawn(heard.map(drop));
         let is_watched = self.guests().is_none() || clients.orphans.len() < MOST_WATCHED;
         let watch = match inherited {
             // One user may not use up the threads. Such orphans are looked at every few seconds, and when somebody wants

@@ -7,10 +7,13 @@
 //! everything about its entry, so it does not matter whether the entry was read before the event or
 //! after it.
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{
+    mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use navlock_wire::LookEvent;
-use tokio::time::Instant;
 
 use super::{elsewhere::Elsewhere, lookers::Looker, shared_client::lock, state::Daemon};
 use crate::clock;

@@ -7,7 +7,8 @@
 
 use std::{
     fs::{self, File},
-    io,
+    future::pending,
+    io::ErrorKind,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -18,13 +19,14 @@ use navlock_platform::{
     user::GroupId,
     watch::{Changed, Watch},
 };
-use tokio::time::{sleep_until, timeout_at};
 
 use super::{
+    awaited::Awaited,
     daemon_error::DaemonError,
     listening::{Listening, listen},
     place_lock::{LockAttempt, PAUSE, lock_aside, lock_name, note, shared_directories, take},
     state::Daemon,
+    timers::{sleep, timeout},
 };
 use crate::{
     LOGS, Place,
@@ -174,18 +176,23 @@ impl<'a> PlaceGuard<'a> {
 
     /// Waits until it is time to look for the files again.
     async fn wait(&mut self, daemon: &Daemon) {
-        let next = Instant::now() + CHECK_INTERVAL;
-        if let Some(watch) = &mut self.watch {
-            // Clients remove their own files when they end. If only such a file has gone, there is no
-            // need to look at the others.
-            while let Ok(Changed::Named(names)) = timeout_at(next.into(), watch.changed()).await {
-                daemon.ask_whose_file_is_gone(Some(&names));
-                if Instant::now() >= next {
-                    break;
+        let look = async |watch: &mut Watch| {
+            // Without this, the daemon looks as often.
+            let Ok(events) = Awaited::new(watch.events()) else { return pending().await };
+            loop {
+                let changed =
+                    events.when_ready(|_| watch.changed().ok_or(ErrorKind::WouldBlock.into()));
+                match changed.await {
+                    // Clients remove their own files when they end. If only such a file has gone, there is no
+                    // need to look at the others.
+                    Ok(Changed::Named(names)) => daemon.ask_whose_file_is_gone(Some(&names)),
+                    Ok(Changed::Anything) | Err(_) => return,
                 }
             }
-        } else {
-            sleep_until(next.into()).await;
+        };
+        match &mut self.watch {
+            Some(watch) => _ = timeout(CHECK_INTERVAL, look(watch)).await,
+            None => sleep(CHECK_INTERVAL).await,
         }
         if !self.watch.as_ref().is_some_and(Watch::names) {
             daemon.ask_whose_file_is_gone(None);
@@ -248,7 +255,7 @@ impl<'a> PlaceGuard<'a> {
         let clients = self.clients.is_some().then(|| self.place.clients());
         let files = [self.place.broker_lock(), self.place.socket().to_owned()];
         files.into_iter().chain(clients).any(|file| {
-            fs::symlink_metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+            fs::symlink_metadata(file).is_err_and(|error| error.kind() == ErrorKind::NotFound)
         })
     }
 
@@ -330,8 +337,6 @@ mod tests {
         let (directory, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let place = Place::at(directory.path().join("navlock/sock"));
         fs::create_dir(place.directory()).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let _in_it = runtime.enter();
         let first = PlaceGuard::take(&place, Some(state.path()), None).unwrap();
         fs::remove_dir_all(place.directory()).unwrap();
         fs::create_dir(place.directory()).unwrap();
@@ -347,8 +352,6 @@ mod tests {
     fn without_a_home_or_with_one_that_is_gone_there_is_no_second_daemon_either() {
         let (directory, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let place = Place::at(directory.path().join("navlock/sock"));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let _in_it = runtime.enter();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
         let no_directory = file.join("state");

@@ -11,16 +11,17 @@
 //! system has no such handles, or few descriptors are left, the daemon sees only the ends of
 //! connections and of locks on files.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use navlock_platform::{
     descriptor::Counted,
     file::Identity,
     peer,
-    process::{Handle, end_of, has_open},
-    socket::AsyncStream,
+    process::{Handle, has_open},
+    socket::Stream,
 };
 
+use super::awaited::Awaited;
 use crate::client_files::LOCKS;
 
 /// How long a process that is ending may take to end. It may have much to write.
@@ -32,8 +33,8 @@ pub(super) struct Process(Arc<Counted<Handle>>);
 
 impl Process {
     /// The process that has made this connection.
-    pub(super) fn peer(stream: &AsyncStream) -> Option<Self> {
-        Self::open(peer::of_async(stream).ok()?.process?)
+    pub(super) fn peer(stream: &Stream) -> Option<Self> {
+        Self::open(peer::of(stream).ok()?.process?)
     }
 
     /// The process with this id, if it is a child of this process.
@@ -84,8 +85,11 @@ impl Process {
         }
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the end of the process. Never returns if that cannot be waited for.
     pub(super) async fn end(self) {
-        end_of(self.0).await;
+        match Awaited::new(&self.0) {
+            Ok(end) => end.news().await,
+            Err(_) => pending().await,
+        }
     }
 }

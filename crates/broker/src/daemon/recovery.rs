@@ -33,18 +33,17 @@ use std::{
 };
 
 use navlock_wire::ClientKey;
-use tokio::{
-    sync::{Notify, watch},
-    time::{Instant, interval},
-};
+use tokio::sync::{Notify, watch};
 
 use super::{
     claims::{Claimant, Claims},
     maps::Maps,
     shared_client::SharedClient,
+    timers::Interval,
 };
 use crate::{
     client_files::{ClientFiles, Found},
+    clock,
     sync::lock,
 };
 
@@ -209,27 +208,27 @@ impl Recovery {
         gives_up: bool,
         recovery_time: Duration,
     ) -> HashMap<ClientKey, Claimant> {
-        let began = Instant::now();
-        let (notice, end) = (began + recovery_time - recovery_time / NOTICE, began + recovery_time);
+        let began = clock::instant();
+        let (notice, end) = (began + recovery_time / NOTICE * (NOTICE - 1), began + recovery_time);
         // Nobody keeps the others waiting for longer by claiming slowly, or again and again.
         let heard = end + recovery_time;
         let mut has_given_up = false;
-        let mut checks = interval(CHECK_INTERVAL);
+        let mut checks = Interval::new(CHECK_INTERVAL);
         // The daemon also waits for a client whose map tells all its locks, but not beyond the
         // time.
         let is_needed = |client: &ClientKey| gives_up && !maps.tell_all(*client);
-        while Instant::now() < heard
-            && !self.may_end(Instant::now() >= end, is_needed, has_given_up)
+        while clock::instant() < heard
+            && !self.may_end(clock::instant() >= end, is_needed, has_given_up)
         {
             tokio::select! {
                 () = self.arrived.notified() => {}
-                _ = checks.tick() => {
+                () = checks.tick() => {
                     let Some(files) = files else { continue };
                     // The stages are not locked meanwhile, because there may be many clients.
                     for client in self.awaited() {
                         if !files.lives(client) {
                             self.set_gone(client);
-                        } else if is_needed(&client) && Instant::now() >= notice {
+                        } else if is_needed(&client) && clock::instant() >= notice {
                             maps.take_back(client);
                             // If the client's file cannot be removed, the daemon waits until it can
                             // be, or until the client comes.

@@ -17,9 +17,8 @@ use bytes::BytesMut;
 use futures_util::{StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
 use navlock_core::{Error, ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
-use navlock_platform::socket::AsyncStream;
 use navlock_wire::{Agent, DaemonCodec, FromDaemon, Slot, ToDaemon};
-use tokio_util::codec::{Encoder, Framed};
+use tokio_util::codec::Encoder;
 
 use self::messages::{asks, handle_client_message, out_of_place};
 pub(super) use self::{
@@ -64,9 +63,6 @@ pub(super) struct Session {
     /// process the client's command is.
     is_mute: bool,
 }
-
-/// A connection before it is a session's.
-pub(super) type Stream = Framed<AsyncStream, DaemonCodec>;
 
 impl Session {
     pub(super) fn new(connected: ConnectedClient, daemon: Arc<Daemon>) -> Self {

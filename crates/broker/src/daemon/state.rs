@@ -8,11 +8,12 @@ use std::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
+    time::Instant,
 };
 
 use navlock_core::UserAgent;
 use navlock_wire::ClientKey;
-use tokio::{sync::Notify, task::spawn_local, time::Instant};
+use tokio::sync::Notify;
 
 use super::{
     client_record::ClientRecord,
@@ -31,6 +32,7 @@ use super::{
     recovery::Recovery,
     session_ends::{End, Ends},
     shared_client::{SharedClient, lock},
+    tasks::Tasks,
 };
 use crate::client_files::{self, ClientFiles, Found, OwnNotes};
 
@@ -74,6 +76,8 @@ pub(super) struct Daemon {
     /// The clients that have gone and whose processes have not ended.
     pub(super) leaving: Leaving,
     pub(super) next_turn: NextTurn,
+    /// What goes on between two turns.
+    pub(super) tasks: Arc<Tasks>,
     /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -128,6 +132,7 @@ impl Daemon {
             own_leases: OwnLeases::default(),
             leaving: Leaving::default(),
             next_turn: NextTurn::default(),
+            tasks: Arc::default(),
             is_left: AtomicBool::new(false),
         }
     }
@@ -190,7 +195,7 @@ impl Daemon {
         let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
         let daemon = Arc::clone(self);
         // FAST: this comes after the waiters for the client's locks have been told.
-        spawn_local(async move {
+        self.tasks.spawn(async move {
             if leaves_file {
                 _ = files.give_up(key);
             }

@@ -16,7 +16,6 @@ use navlock_core::{
 };
 use navlock_engine::RequestId;
 use navlock_wire::{MAX_BUCKET, NotStolen};
-use tokio::time::timeout;
 
 use super::{
     delegations::release,
@@ -25,6 +24,7 @@ use super::{
     process::Process,
     shared_client::lock,
     state::Daemon,
+    timers::timeout,
 };
 
 /// How long this may take where a reach keeps the locks. The asker waits longer than this for the
@@ -76,7 +76,7 @@ impl Daemon {
             let why = format!("no answer within {ANSWER_TIMEOUT:?}");
             Err(Unreachable::new(UnreachableKind::TimedOut, why).into())
         };
-        match evicted.unwrap_or_else(|_| none()) {
+        match evicted.unwrap_or_else(none) {
             Ok(Eviction::From(count)) => Ok(count),
             Ok(Eviction::Free) => Err(NotStolen::Free),
             Ok(Eviction::HeldByOthers) => Err(NotStolen::HeldByOthers),

@@ -1,12 +1,17 @@
 //! How a daemon takes over the locks of an earlier daemon: from the claims of the clients that come
 //! back, from the files of inherited locks, and from the clients' maps.
 
-use std::{collections::HashMap, fs::File, mem, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fs::File,
+    mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use navlock_core::look::Change;
 use navlock_platform::descriptor::Counted;
 use navlock_wire::ClientKey;
-use tokio::time::Instant;
 
 use super::{
     claims::{self, Claims},
@@ -22,7 +27,7 @@ use super::{
 use crate::{
     LOGS,
     client_files::{Found, Inherited},
-    inherited_claims,
+    clock, inherited_claims,
 };
 
 /// The claims of the processes that have inherited locks of a client that has not come back.
@@ -36,7 +41,7 @@ struct InheritedClaims {
 impl Daemon {
     /// Takes over from the earlier daemon. `found` are the files of that daemon's clients.
     pub(super) async fn recover(self: &Arc<Self>, found: Found, recovery_time: Duration) {
-        let deadline = Instant::now() + recovery_time;
+        let deadline = clock::instant() + recovery_time;
         let (living, dead) = (found.living.len(), found.dead.len());
         if living + dead > 0 {
             tracing::info!(target: LOGS, living, dead, "waiting for the clients of the earlier broker");

@@ -1,19 +1,19 @@
 //! Sends lookers what they want to see. This is done on the lookers' thread, so that no client that
 //! takes a lock waits until messages to lookers are encoded and sent, and their readers are woken.
 
-use std::{
-    io::{self, ErrorKind},
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use navlock_core::{host::Journal, look::Event};
-use navlock_platform::socket::{self, AsyncStream, Stream};
+use navlock_platform::socket::Stream;
 use navlock_wire::{CodecError, DaemonCodec, FromDaemon, LookEvent, Moment};
-use tokio::{sync::mpsc, task::yield_now};
+use tokio::sync::mpsc;
 use tokio_util::codec::Encoder;
 
-use super::{answers::take, guests::View, lookers::Looker, picture::Picture};
+use super::{
+    answers::take, awaited::Socket, guests::View, lookers::Looker, picture::Picture, stream::send,
+    tasks::yield_now,
+};
 use crate::pid_namespace;
 
 /// What a [`Teller`] reports to the task that takes pictures for the looker.
@@ -31,7 +31,7 @@ pub(super) enum LookStep {
 /// Sends to one looker.
 pub(super) struct Teller {
     looker: Arc<Looker>,
-    stream: AsyncStream,
+    socket: Socket,
     message: BytesMut,
     /// What the looker may see, if that is not all.
     view: Option<View>,
@@ -39,15 +39,10 @@ pub(super) struct Teller {
 
 impl Teller {
     /// A teller for this looker, which is at the other end of this stream. To be called on the
-    /// runtime that sends.
+    /// thread that sends.
     pub(super) fn new(looker: Arc<Looker>, stream: Stream, view: Option<View>) -> io::Result<Self> {
-        let (stream, message) = (AsyncStream::from_std(stream)?, BytesMut::new());
-        Ok(Self { looker, stream, message, view })
-    }
-
-    /// The same stream, for another runtime.
-    pub(super) fn stream(stream: &AsyncStream) -> io::Result<Stream> {
-        socket::another(stream)
+        let (socket, message) = (Socket::new(stream)?, BytesMut::new());
+        Ok(Self { looker, socket, message, view })
     }
 
     /// Sends one picture. If `follow` is set, sends each picture and in between all events, until
@@ -141,15 +136,6 @@ impl Teller {
     /// turn first.
     async fn send(&mut self) -> Result<(), CodecError> {
         yield_now().await;
-        while !self.message.is_empty() {
-            match self.stream.try_write(&self.message) {
-                Ok(sent) => self.message.advance(sent),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.stream.writable().await?;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        send(&self.socket, &mut self.message).await
     }
 }

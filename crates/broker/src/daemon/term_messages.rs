@@ -13,9 +13,8 @@ use std::{
 use navlock_core::host::Term;
 use navlock_engine::RequestId;
 use navlock_wire::{Agent, BootTime, FromDaemon, TermBounds};
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::{client_record::ClientRecord, leases::Leases};
+use super::{client_record::ClientRecord, leases::Leases, timers::Interval};
 use crate::clock::boot_time;
 
 /// How often the session looks for terms that have changed. Leases are renewed less often than
@@ -33,9 +32,7 @@ pub(super) struct ToldTerms {
 impl ToldTerms {
     /// The record for a client whose leases are noted in `leases`.
     pub(super) fn new(leases: Option<Leases>) -> Self {
-        let mut checks = interval(CHECK_INTERVAL);
-        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { said: HashMap::new(), checks, leases }
+        Self { said: HashMap::new(), checks: Interval::new(CHECK_INTERVAL), leases }
     }
 
     /// The message that must come before the grant of this request.

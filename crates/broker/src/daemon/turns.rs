@@ -26,7 +26,6 @@
 //!   leaves word for the next one. So no two things happen to the locks at the same time.
 //! - Whoever loses a lock is told before whoever has taken it.
 
-mod beside;
 mod connection;
 mod questions;
 mod reading;
@@ -40,33 +39,30 @@ use std::{
     collections::VecDeque,
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
     sync::{Arc, Mutex},
-    task::{Context, Poll, Waker},
+    task::Waker,
+    time::Duration,
 };
 
 use bytes::BytesMut;
 use navlock_core::host::RequestKind;
-use navlock_platform::{
-    readiness::{Found, Readiness},
-    socket::AsyncStream,
-};
+use navlock_platform::readiness::{Found, Readiness};
 use navlock_wire::{Moment, ToDaemon};
 use slab::Slab;
-use tokio::task::LocalSet;
 
 use self::{
-    beside::Beside,
     connection::Connection,
     sockets::{Sockets, left_key, process_key, socket_key},
     times::{Frame, Times},
     wanted::Wanted,
 };
 use super::{
+    awaited::{self, Socket},
     process::Process,
     session::{Session, is_question},
     session_ends::End,
     state::Daemon,
+    tasks::Running,
 };
 use crate::{LOGS, clock, sync::lock};
 
@@ -132,33 +128,23 @@ impl Turns {
     pub(super) fn new(daemon: Arc<Daemon>) -> io::Result<Self> {
         let readiness = Readiness::new()?;
         let waker = readiness.waker();
+        awaited::begin(readiness.registry());
         daemon.next_turn.begin(waker.clone());
         let state = State::new(Arc::clone(&daemon), Wanted::new(waker.clone()), readiness);
         Ok(Self { daemon, state: Mutex::new(Some(state)), waker })
     }
 
-    /// Takes turns on this thread until this future is done, which goes on between them, as these tasks do. To be
-    /// called in a runtime of tokio, which another thread runs, and [within](LocalSet::enter) the tasks.
-    pub(super) fn take_beside<T>(&self, tasks: &LocalSet, beside: impl Future<Output = T>) -> T {
-        let mut beside = pin!(tasks.run_until(beside));
-        let woken = Beside::woken(self.waker.clone());
-        let waker = Arc::clone(&woken).into();
-        let mut context = Context::from_waker(&waker);
-        loop {
-            if woken.take() {
-                if let Poll::Ready(done) = beside.as_mut().poll(&mut context) {
-                    return done;
-                }
-            }
-            self.take_one(|| woken.is_woken());
-        }
+    /// Takes turns on this thread until this future is done, which goes on between them, as the daemon's tasks do.
+    pub(super) fn take_beside<T>(&self, beside: impl Future<Output = T>) -> T {
+        let running = Running::begin(&self.daemon.tasks);
+        running.run(self.waker.clone(), beside, |within| self.take_one(within))
     }
 
-    /// Waits for the next turn and takes it, unless something else is due and there is nothing to do.
-    fn take_one(&self, is_due: impl Fn() -> bool) {
+    /// Waits for the next turn, but no longer than `within` says, and takes it if there is anything to do.
+    fn take_one(&self, within: impl Fn() -> Option<Duration>) {
         let mut state = lock(&self.state);
         let Some(state) = &mut *state else { return };
-        state.wait(is_due);
+        state.wait(within);
         let awaiting = self.daemon.next_turn.take();
         if awaiting.is_empty() && !state.is_left() {
             return;
@@ -182,22 +168,18 @@ impl Turns {
         lock(&self.state).as_ref().map_or(0, |state| state.connections.len())
     }
 
-    /// A session begins: its messages are read from this stream from now on. `heard` was read before.
-    ///
-    /// # Errors
-    ///
-    /// If there are no descriptors or no memory left.
+    /// A session begins: its messages are read from this socket from now on. `heard` was read before.
     pub(super) fn join(
         &self,
         session: Session,
         process: Option<Process>,
-        stream: AsyncStream,
+        socket: Socket,
         heard: BytesMut,
-    ) -> io::Result<()> {
-        let mut state = lock(&self.state);
+    ) {
         // A broker that does not serve any more ends its sessions.
-        let Some(state) = &mut *state else { return Ok(()) };
-        state.join(session, process, stream, heard)
+        if let Some(state) = &mut *lock(&self.state) {
+            state.join(session, process, socket, heard);
+        }
     }
 }
 
@@ -206,17 +188,16 @@ impl State {
         &mut self,
         session: Session,
         process: Option<Process>,
-        stream: AsyncStream,
+        socket: Socket,
         heard: BytesMut,
-    ) -> io::Result<()> {
+    ) {
         let key = self.connections.vacant_key();
-        let stream = self.readiness.join(stream, socket_key(key))?;
+        let socket = socket.into_member(socket_key(key));
         if let Some(process) = &process {
             self.readiness.await_end(process, process_key(key));
         }
         let times = Times::new(session.connected.ahead);
-        self.enter(session, process, (stream, heard), times);
-        Ok(())
+        self.enter(session, process, (socket, heard), times);
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
 use navlock_core::{Error, FencingToken, LockManager, Lost, UserAgent, blocking::block_on};
-use navlock_platform::socket::{self, AsyncListener};
+use navlock_platform::socket;
 
 use crate::daemon::{Daemon, eventually, queue, soon};
 
@@ -70,14 +70,9 @@ fn a_daemon_that_ends_just_then_is_asked_again() {
         for _ in 0..3 {
             drop(listener.accept().unwrap());
         }
-        listener.set_nonblocking(true).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.unwrap().block_on(async {
-            let mut options = daemon::Options::default();
-            options.idle = Some(Duration::from_secs(3));
-            let listener = AsyncListener::from_std(listener).unwrap();
-            daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options).await;
-        });
+        let mut options = daemon::Options::default();
+        options.idle = Some(Duration::from_secs(3));
+        block_on(daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options));
     });
     let options = ConnectOptions::default().place(place).program("/nonexistent");
     let reach = soon(BrokerReach::connect(options)).unwrap();

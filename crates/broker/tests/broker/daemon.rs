@@ -15,8 +15,11 @@ use navlock_broker::{
     BrokerReach, ConnectOptions, Place,
     daemon::{self, Limits, Options},
 };
-use navlock_core::{FencingToken, LockManager, UserAgent, blocking::block_on_timeout};
-use navlock_platform::socket::AsyncListener;
+use navlock_core::{
+    FencingToken, LockManager, UserAgent,
+    blocking::{block_on, block_on_timeout},
+};
+use navlock_platform::socket::Listener;
 use tokio::sync::oneshot;
 
 /// Dropping the first ends a daemon; the second is the thread that ends with it.
@@ -58,9 +61,8 @@ impl Daemon {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
         let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let listener = AsyncListener::bind(socket).unwrap();
+            block_on(async {
+                let listener = Listener::bind(socket).unwrap();
                 ready.send(()).unwrap();
                 let user_agent = daemon::user_agent(FencingToken::new(1));
                 tokio::select! {

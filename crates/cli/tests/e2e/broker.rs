@@ -2,11 +2,18 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+    },
     process::Stdio,
+    thread,
 };
 
-use navlock::{BrokerReach, ConnectOptions, Place, blocking::block_on_timeout};
+use navlock::{
+    BrokerReach, ConnectOptions, Place,
+    blocking::{block_on, block_on_timeout},
+};
 use navlock_broker::daemon;
 use navlock_engine::FencingToken;
 use rustix::{
@@ -116,12 +123,11 @@ fn a_command_that_starts_a_broker_finds_one_that_is_still_starting() {
     flock(&sole, FlockOperation::LockExclusive).unwrap();
     let child = sandbox.start(&["run", "db", "true"]);
     eventually("it starts another", || !brokers(&sandbox).is_empty());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let socket = sandbox.socket();
-    runtime.spawn(async move {
-        let listener = tokio::net::UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        let listener = UnixListener::bind(socket).unwrap();
         let user_agent = daemon::user_agent(FencingToken::new(1));
-        daemon::serve(listener, user_agent, daemon::Options::default()).await;
+        block_on(daemon::serve(listener, user_agent, daemon::Options::default()));
     });
     let output = finish(child);
     assert!(output.status.success(), "{output:?}");

@@ -4,21 +4,17 @@ use std::{fs, path::PathBuf, process::Command};
 
 use crate::sandbox::{Output, Sandbox, eventually, finish, write};
 
-/// A library: while this file exists, waiting for events fails as on an invalid descriptor, and the thread of the broker
-/// that waits panics: the one that takes the turns, or with a second variable the others.
+/// A library: while this file exists, waiting for events fails as on an invalid descriptor, and the broker panics.
 const BREAK: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout) {
     const char *file = getenv(\"NAVLOCK_TEST_BREAK\");
-    int is_first = syscall(SYS_gettid) == getpid();
-    int is_it = is_first == (getenv(\"NAVLOCK_TEST_BREAK_OTHERS\") == NULL);
-    if (file != NULL && is_it && access(file, F_OK) == 0) {
+    if (file != NULL && access(file, F_OK) == 0) {
         errno = EBADF;
         return -1;
     }
@@ -41,7 +37,7 @@ struct Told {
 fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     let sandbox = Sandbox::new();
     prepare(&sandbox);
-    start_breakable(&sandbox, log, false);
+    start_breakable(&sandbox, log);
     write(&sandbox.path("break"), "");
     // The broker sees that a client has come, and cannot wait for what the client says.
     let _ = finish(sandbox.start(&["daemon", "status"]));
@@ -52,8 +48,8 @@ fn broken(log: &str, prepare: impl FnOnce(&Sandbox)) -> Told {
     Told { doctor, logs, beside: sandbox.path("sock.faults.log"), sandbox }
 }
 
-/// Starts a broker that panics once there is a file "break", in the thread that takes the turns or in others.
-fn start_breakable(sandbox: &Sandbox, log: &str, in_others: bool) {
+/// Starts a broker that panics once there is a file "break".
+fn start_breakable(sandbox: &Sandbox, log: &str) {
     let (source, library) = (sandbox.path("break.c"), sandbox.path("break.so"));
     write(&source, BREAK);
     let compiler = Command::new("cc")
@@ -65,18 +61,13 @@ fn start_breakable(sandbox: &Sandbox, log: &str, in_others: bool) {
     let mut start = sandbox.navlock(&["daemon", "start"]);
     start.env("LD_PRELOAD", &library).env("NAVLOCK_TEST_BREAK", sandbox.path("break"));
     start.env("NAVLOCK_LOG", log).env("RUST_BACKTRACE", "0");
-    start.envs(in_others.then_some(("NAVLOCK_TEST_BREAK_OTHERS", "1")));
     assert!(start.status().unwrap().success());
 }
 
 #[test]
 fn a_panic_of_a_broker_costs_no_client_its_lock() {
-    [false, true].into_iter().for_each(a_panic_costs_no_client_its_lock);
-}
-
-fn a_panic_costs_no_client_its_lock(in_others: bool) {
     let sandbox = Sandbox::new();
-    start_breakable(&sandbox, "off", in_others);
+    start_breakable(&sandbox, "off");
     let mut holder = sandbox.hold(&["db"]);
     let broken = sandbox.broker();
     write(&sandbox.path("break"), "");

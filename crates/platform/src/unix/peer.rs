@@ -2,11 +2,7 @@
 
 use std::io;
 
-use crate::{
-    process::Handle,
-    socket::{AsyncStream, Stream},
-    user::UserId,
-};
+use crate::{process::Handle, socket::Stream, user::UserId};
 
 /// Who is at the other end of a socket, or made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,19 +56,6 @@ pub fn of(_: &Stream) -> io::Result<Peer> {
     Ok(Peer { user: crate::user::ours(), process: None })
 }
 
-/// Who is at the other end of a stream that does not block. The process is known on all systems that tell
-/// it.
-///
-/// # Errors
-///
-/// If it cannot be asked.
-pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
-    let peer = stream.peer_cred()?;
-    let process = peer.pid().and_then(|number| u32::try_from(number).ok());
-    // A process in another container has no number here.
-    Ok(Peer { user: peer.uid(), process: process.filter(|&number| number > 0) })
-}
-
 /// The process that listens at the other end: the one that has begun to, if several could. `None`
 /// where that is not known.
 #[cfg(target_os = "linux")]
@@ -99,12 +82,10 @@ mod tests {
     use super::*;
     use crate::user::ours;
 
-    #[tokio::test]
-    async fn the_peer_of_a_stream_is_known() {
+    #[test]
+    fn the_peer_of_a_stream_is_known() {
         let us = Peer { user: ours(), process: Some(std::process::id()) };
         let (stream, _other) = Stream::pair().unwrap();
         assert_eq!(of(&stream).unwrap(), us);
-        let (stream, _other) = AsyncStream::pair().unwrap();
-        assert_eq!(of_async(&stream).unwrap(), us);
     }
 }

@@ -16,12 +16,10 @@ mod signal;
 use std::{
     ffi::OsStr,
     fs, io,
-    os::fd::AsRawFd,
     process::{Child, ExitStatus},
 };
 
 use rustix::process::Pid;
-use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::user::UserId;
 
@@ -176,19 +174,6 @@ pub fn niceness() -> Option<i32> {
     rustix::process::getpriority_process(None).ok()
 }
 
-/// Waits for the end of the process whose [`Handle`] this is or keeps. Must be called in a runtime
-/// of tokio. Never returns if the end cannot be waited for.
-#[allow(
-    deprecated,
-    reason = "the new way is unsafe because a type may change its descriptor; this one does not"
-)]
-pub async fn end_of<T: AsRawFd>(handle: T) {
-    match AsyncFd::with_interest(handle, Interest::READABLE) {
-        Ok(descriptor) => _ = descriptor.readable().await,
-        Err(_) => std::future::pending().await,
-    }
-}
-
 #[cfg(all(test, any(target_os = "linux", target_vendor = "apple")))]
 mod tests {
     use std::{
@@ -213,15 +198,5 @@ mod tests {
         assert!(process.has_ended());
         assert_eq!(process.parent(), None);
         assert_eq!(Handle::open(child.id()).unwrap_err().kind(), io::ErrorKind::NotFound);
-    }
-
-    #[tokio::test]
-    async fn the_end_of_a_process_wakes_a_task() {
-        let mut command = Command::new("cat");
-        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-        let process = Handle::of_child(&child).unwrap();
-        drop(child.stdin.take());
-        tokio::time::timeout(Duration::from_secs(20), end_of(process)).await.unwrap();
-        child.wait().unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! Which of many connections and processes have something to say, by one question for all of them.
 
 use std::{
+    fs::File,
     io::{self, IoSliceMut},
     os::fd::{AsRawFd, RawFd},
     sync::{
@@ -15,7 +16,10 @@ use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg};
 
 pub use crate::found::Found;
-use crate::socket::{AsyncStream, Stream, send};
+use crate::{
+    socket::{Stream, send, send_with_files},
+    wait::{self, Source},
+};
 
 /// How many answers one question gets at most. If there are as many, there may be more.
 const MOST: usize = 1024;
@@ -23,15 +27,16 @@ const MOST: usize = 1024;
 /// The key of the waker, which is no member's.
 const WAKER: Token = Token(usize::MAX);
 
-/// A set of connections and processes, each with a key.
+/// A set of connections, processes and other sources, each with a key.
 ///
 /// What has something new since the last question is told once: new bytes or the end of a connection, room for
-/// more bytes if that is [waited for](Self::await_room), the end of a process.
+/// more bytes if that is [waited for](Registry::await_room), the end of a process.
 #[derive(Debug)]
 pub struct Readiness {
     poll: Poll,
     events: Events,
     waker: Arc<Waking>,
+    registry: Registry,
 }
 
 #[derive(Debug)]
@@ -41,9 +46,79 @@ struct Waking {
     is_waiting: AtomicBool,
 }
 
+/// What takes members into a [`Readiness`], also while that waits.
+#[derive(Clone, Debug)]
+pub struct Registry(Arc<mio::Registry>);
+
 /// A connection that is part of a [`Readiness`]. Reading and writing never waits.
 #[derive(Debug)]
 pub struct Member(Stream);
+
+impl Registry {
+    /// Takes a connection in. If it has something already, that is told.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory left.
+    pub fn join(&self, stream: Stream, key: usize) -> io::Result<Member> {
+        stream.set_nonblocking(true)?;
+        self.add(stream.as_raw_fd(), key)?;
+        Ok(Member(stream))
+    }
+
+    /// Gives a connection another key. From now on it is told without [`again`](Self::again).
+    pub fn rekey(&self, member: &Member, _: usize, key: usize) {
+        self.set(member, key, Interest::READABLE);
+    }
+
+    /// Takes in what can be waited for. That there is something new is told, as that somebody has connected to a
+    /// listener, or the end of a process.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory left.
+    pub fn join_source<T: Source>(&self, source: &Arc<T>, key: usize) -> io::Result<()> {
+        self.add(source.source().as_raw_fd(), key)
+    }
+
+    fn add(&self, descriptor: RawFd, key: usize) -> io::Result<()> {
+        self.0.register(&mut SourceFd(&descriptor), Token(key), Interest::READABLE)
+    }
+
+    /// Has the next news of this key told. Here they are told in any case.
+    pub fn again(&self, _: usize) {}
+
+    /// Forgets the key of a connection that is closed. Here the system does that.
+    pub fn forget(&self, _: usize) {}
+
+    /// From now on tells as well, or no more, when there is room to write to this connection.
+    pub fn await_room(&self, member: &Member, key: usize, awaits: bool) {
+        let room = awaits.then_some(Interest::WRITABLE);
+        let interest = room.map_or(Interest::READABLE, |room| Interest::READABLE | room);
+        self.set(member, key, interest);
+    }
+
+    fn set(&self, member: &Member, key: usize, interest: Interest) {
+        let descriptor = member.0.as_raw_fd();
+        // It was registered before, and that needed more memory.
+        let _ = self.0.reregister(&mut SourceFd(&descriptor), Token(key), interest);
+    }
+
+    /// Lets a connection go.
+    pub fn leave(&self, member: &Member, _: usize) {
+        self.remove(member.0.as_raw_fd());
+    }
+
+    /// Lets a source go.
+    pub fn leave_source<T: Source>(&self, source: &Arc<T>, _: usize) {
+        self.remove(source.source().as_raw_fd());
+    }
+
+    fn remove(&self, descriptor: RawFd) {
+        // It is registered: otherwise there is nothing to remove.
+        let _ = self.0.deregister(&mut SourceFd(&descriptor));
+    }
+}
 
 impl Readiness {
     /// An empty set.
@@ -55,7 +130,8 @@ impl Readiness {
         let poll = Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let waker = Arc::new(Waking { waker, is_waiting: AtomicBool::new(false) });
-        Ok(Self { poll, events: Events::with_capacity(MOST), waker })
+        let registry = Registry(Arc::new(poll.registry().try_clone()?));
+        Ok(Self { poll, events: Events::with_capacity(MOST), waker, registry })
     }
 
     /// Ends a [wait](Self::wait), the one that goes on or the next one.
@@ -63,54 +139,9 @@ impl Readiness {
         Arc::clone(&self.waker).into()
     }
 
-    /// Takes a connection in. If it has something already, that is told.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory left.
-    pub fn join(&self, stream: AsyncStream, key: usize) -> io::Result<Member> {
-        let member = Member(stream.into_std()?);
-        self.add(member.0.as_raw_fd(), key)?;
-        Ok(member)
-    }
-
-    /// Takes the end of the process in whose [`Handle`](crate::process::Handle) this is.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory left.
-    pub fn join_process<T: AsRawFd>(&self, process: &Arc<T>, key: usize) -> io::Result<()> {
-        self.add(process.as_raw_fd(), key)
-    }
-
-    fn add(&self, descriptor: RawFd, key: usize) -> io::Result<()> {
-        let registry = self.poll.registry();
-        registry.register(&mut SourceFd(&descriptor), Token(key), Interest::READABLE)
-    }
-
-    /// From now on tells as well, or no more, when there is room to write to this connection.
-    pub fn await_room(&self, member: &Member, key: usize, awaits: bool) {
-        let room = awaits.then_some(Interest::WRITABLE);
-        let interest = room.map_or(Interest::READABLE, |room| Interest::READABLE | room);
-        let descriptor = member.0.as_raw_fd();
-        let registry = self.poll.registry();
-        // It was registered before, and that needed more memory.
-        let _ = registry.reregister(&mut SourceFd(&descriptor), Token(key), interest);
-    }
-
-    /// Lets a connection go.
-    pub fn leave(&self, member: &Member, _: usize) {
-        self.remove(member.0.as_raw_fd());
-    }
-
-    /// Lets the end of a process go.
-    pub fn leave_process<T: AsRawFd>(&self, process: &Arc<T>, _: usize) {
-        self.remove(process.as_raw_fd());
-    }
-
-    fn remove(&self, descriptor: RawFd) {
-        // It is registered: otherwise there is nothing to remove.
-        let _ = self.poll.registry().deregister(&mut SourceFd(&descriptor));
+    /// What takes members in.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Finds all that have something. Does not wait.
@@ -125,16 +156,16 @@ impl Readiness {
         while self.look(Some(Duration::ZERO), found).is_none_or(|count| count >= MOST) {}
     }
 
-    /// Waits until some have something, and finds them. Does not wait if `is_due` says that there is something else to
-    /// do; whoever makes that so later [wakes](Self::waker) this.
+    /// Waits until some have something, and finds them, but no longer than `within` says. Whoever makes that less later
+    /// [wakes](Self::waker) this.
     ///
     /// # Panics
     ///
     /// If the system tells nothing any more.
-    pub fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
+    pub fn wait(&mut self, found: &mut Vec<Found>, within: impl FnOnce() -> Option<Duration>) {
         self.waker.is_waiting.store(true, SeqCst);
         // Whoever waits looks again.
-        let _ = self.look(is_due().then_some(Duration::ZERO), found);
+        let _ = self.look(within(), found);
         self.waker.is_waiting.store(false, SeqCst);
     }
 
@@ -192,6 +223,30 @@ impl Member {
     /// `WouldBlock` if there is no room. Others as of send(2).
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         send(&self.0, bytes)
+    }
+
+    /// Sends as [`send_with_files`] does.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if there is no room. Others as of sendmsg(2).
+    pub fn send_with_files(&self, bytes: &[u8], files: [&File; 2]) -> io::Result<usize> {
+        send_with_files(&self.0, bytes, files)
+    }
+
+    /// Whether the other end has gone, even if what it had sent before is still unread.
+    pub fn has_ended(&self) -> bool {
+        let end = [(self.0.source(), wait::Interest::END)];
+        wait::wait(end, Some(Duration::ZERO)).is_ok_and(|[ready]| ready.ended)
+    }
+
+    /// The same end of the connection, for another [`Readiness`].
+    ///
+    /// # Errors
+    ///
+    /// If there are no descriptors left.
+    pub fn another(&self) -> io::Result<Stream> {
+        self.0.try_clone()
     }
 
     /// Ends the connection, at both ends. What was sent before can still be read.

@@ -13,8 +13,6 @@ use rustix::{
     net::{SendFlags, SocketAddrUnix},
 };
 
-use tokio::io::Interest;
-
 use crate::descriptor::Descriptor;
 
 /// One end of a connection.
@@ -22,9 +20,6 @@ pub type Stream = std::os::unix::net::UnixStream;
 
 /// A socket that others connect to.
 pub type Listener = std::os::unix::net::UnixListener;
-
-/// One end of a connection, for a runtime of tokio.
-pub type AsyncStream = tokio::net::UnixStream;
 
 /// A socket that others connect to, for a runtime of tokio.
 pub type AsyncListener = tokio::net::UnixListener;
@@ -87,12 +82,12 @@ pub fn connect(path: &Path) -> io::Result<Stream> {
 /// # Errors
 ///
 /// If it cannot be made.
-pub fn listen(temporary: &Path, path: &Path) -> io::Result<AsyncListener> {
+pub fn listen(temporary: &Path, path: &Path) -> io::Result<Listener> {
     match fs::remove_file(temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = AsyncListener::bind(temporary)?;
+    let listener = Listener::bind(temporary)?;
     crate::file::make_private(temporary)?;
     crate::file::replace(temporary, path)?;
     Ok(listener)
@@ -135,7 +130,7 @@ pub fn send(socket: &Stream, bytes: &[u8]) -> io::Result<usize> {
 /// # Errors
 ///
 /// As of sendmsg(2).
-pub fn send_with_files(socket: &AsyncStream, bytes: &[u8], files: [&File; 2]) -> io::Result<usize> {
+pub fn send_with_files(socket: &Stream, bytes: &[u8], files: [&File; 2]) -> io::Result<usize> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
     let files = files.map(AsFd::as_fd);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -145,9 +140,7 @@ pub fn send_with_files(socket: &AsyncStream, bytes: &[u8], files: [&File; 2]) ->
     let flags = SendFlags::NOSIGNAL;
     #[cfg(target_vendor = "apple")]
     let flags = SendFlags::empty();
-    socket.try_io(Interest::WRITABLE, || {
-        Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut with, flags)?)
-    })
+    Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut with, flags)?)
 }
 
 /// Reads what there is, with the files that came with it; 0 bytes at the end. Other programs that this process
@@ -184,16 +177,6 @@ pub fn receive_with_files(
 /// As of read(2).
 pub fn read_into_spare(socket: &Stream, into: &mut Vec<u8>) -> io::Result<usize> {
     Ok(rustix::io::read(socket, spare_capacity(into))?)
-}
-
-/// The same end of a connection, for another runtime or none. It does not block, and neither does the other.
-///
-/// # Errors
-///
-/// If there are no descriptors left.
-pub fn another(socket: &AsyncStream) -> io::Result<Stream> {
-    use std::os::fd::AsFd;
-    socket.as_fd().try_clone_to_owned().map(Into::into)
 }
 
 /// Two ends of a connection: one to talk through, and one that a program of ours gets as its

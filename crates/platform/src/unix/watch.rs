@@ -2,16 +2,15 @@
 
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
-use std::{ffi::OsString, path::Path};
+use std::{ffi::OsString, path::Path, sync::Arc};
 
 use crate::descriptor::Descriptor;
 
 /// Tells what is removed from a directory, and from another one in it.
 #[derive(Debug)]
 pub struct Watch {
-    /// Read like a pipe, for which tokio needs no unsafe code.
     #[cfg(target_os = "linux")]
-    events: tokio::net::unix::pipe::Receiver,
+    events: Arc<Descriptor>,
     /// The system's number for the directory from which removed files are told by name.
     #[cfg(target_os = "linux")]
     named: Option<i32>,
@@ -30,11 +29,9 @@ pub enum Changed {
 
 #[cfg(target_os = "linux")]
 impl Watch {
-    /// `None` if the system has no watch to give: then the caller looks now and then. Must be
-    /// called in a runtime of tokio.
+    /// `None` if the system has no watch to give: then the caller looks now and then.
     pub fn of(directory: &Path) -> Option<Self> {
         use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-        use tokio::net::unix::pipe::Receiver;
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let gone = WatchFlags::DELETE
             | WatchFlags::DELETE_SELF
@@ -42,7 +39,7 @@ impl Watch {
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         inotify::add_watch(&events, directory, gone).ok()?;
-        Some(Self { events: Receiver::from_owned_fd_unchecked(events).ok()?, named: None })
+        Some(Self { events: Arc::new(events), named: None })
     }
 
     /// From now on tells by name what is removed from this directory, in place of an earlier one.
@@ -57,21 +54,27 @@ impl Watch {
         self.named.is_some()
     }
 
-    /// Waits until something has changed.
-    pub async fn changed(&mut self) -> Changed {
-        if self.events.readable().await.is_err() {
-            return std::future::pending().await;
-        }
-        let (mut names, mut is_all) = (Vec::new(), true);
+    /// What can be read once something has changed.
+    pub fn events(&self) -> &Arc<Descriptor> {
+        &self.events
+    }
+
+    /// What has changed since the last call, if anything has.
+    pub fn changed(&mut self) -> Option<Changed> {
+        let (mut names, mut is_all, mut has_changed) = (Vec::new(), true, false);
         let mut bytes = [0_u8; 4096];
         // Read to the end, because that a directory is gone is told only once.
-        while let Some(read) = self.events.try_read(&mut bytes).ok().filter(|read| *read > 0) {
+        while let Some(read) =
+            rustix::io::read(&self.events, &mut bytes).ok().filter(|read| *read > 0)
+        {
+            has_changed = true;
             match self.named.and_then(|directory| names_in(&bytes[..read], directory)) {
                 Some(more) => names.extend(more),
                 None => is_all = false,
             }
         }
-        if is_all { Changed::Named(names) } else { Changed::Anything }
+        let changed = if is_all { Changed::Named(names) } else { Changed::Anything };
+        has_changed.then_some(changed)
     }
 }
 
@@ -128,21 +131,23 @@ impl Watch {
         match self.events {}
     }
 
-    pub async fn changed(&mut self) -> Changed {
+    pub fn events(&self) -> &Arc<Descriptor> {
+        match self.events {}
+    }
+
+    pub fn changed(&mut self) -> Option<Changed> {
         match self.events {}
     }
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::{fs, time::Duration};
-
-    use tokio::time::timeout;
+    use std::fs;
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_removed_file_is_told_by_its_name_or_else_as_an_unknown_change() {
+    #[test]
+    fn a_removed_file_is_told_by_its_name_or_else_as_an_unknown_change() {
         let directory = tempfile::tempdir().unwrap();
         let [clients, ours] = ["clients", "ours"].map(|name| directory.path().join(name));
         fs::create_dir(&clients).unwrap();
@@ -153,25 +158,17 @@ mod tests {
         }
         let mut watch = Watch::of(directory.path()).unwrap();
         watch.name(&clients);
-        let mut changed = async || {
-            let changed = timeout(Duration::from_secs(20), watch.changed()).await.unwrap();
-            match changed {
-                Changed::Named(names) => Some(names),
-                Changed::Anything => None,
-            }
-        };
         // More than is read at once.
         for file in &files {
             fs::remove_file(file).unwrap();
         }
-        let mut names = changed().await.unwrap();
-        while names.len() < files.len() {
-            names.extend(changed().await.unwrap());
-        }
+        // The kernel notes each removal before the call returns.
+        let Some(Changed::Named(names)) = watch.changed() else { panic!("no names") };
         assert!(files.iter().map(|file| file.file_name().unwrap()).eq(&names));
+        assert_eq!(watch.changed(), None);
         fs::remove_file(&ours).unwrap();
-        assert_eq!(changed().await, None);
+        assert_eq!(watch.changed(), Some(Changed::Anything));
         fs::remove_dir(&clients).unwrap();
-        assert_eq!(changed().await, None);
+        assert_eq!(watch.changed(), Some(Changed::Anything));
     }
 }

@@ -10,11 +10,7 @@ use super::{
     security,
     system::checked,
 };
-use crate::{
-    process::Handle,
-    socket::{AsyncStream, Stream},
-    user::UserId,
-};
+use crate::{process::Handle, socket::Stream, user::UserId};
 
 /// Who is at the other end of a pipe, or made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +28,6 @@ pub struct Peer {
 /// If it cannot be asked, or has ended.
 pub fn of(stream: &Stream) -> io::Result<Peer> {
     of_pipe(stream.pipe())
-}
-
-/// Who is at the other end of a stream that does not block.
-///
-/// # Errors
-///
-/// If it cannot be asked, or has ended.
-pub fn of_async(stream: &AsyncStream) -> io::Result<Peer> {
-    of(stream.stream())
 }
 
 /// The process that listens at the other end.

@@ -3,25 +3,33 @@
 
 use std::{
     collections::HashMap,
-    fmt, io,
+    fmt,
+    fs::File,
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Wake, Waker},
     thread::{self, Thread},
+    time::Duration,
 };
 
 pub use crate::found::Found;
 use crate::{
-    socket::AsyncStream,
+    socket::{AsyncStream, Stream},
     wait::Source,
     windows::system::{Awaited, is_signalled},
 };
 
-/// A set of connections and processes, each with a key. A member is told to the thread that has made the set.
+/// A set of connections, processes and other sources, each with a key. A member is told to the thread that has made
+/// the set.
 #[derive(Debug)]
 pub struct Readiness {
-    watched: Mutex<HashMap<usize, Watched>>,
+    registry: Registry,
     waker: Waker,
 }
+
+/// What takes members into a [`Readiness`], also while that waits.
+#[derive(Clone, Debug, Default)]
+pub struct Registry(Arc<Mutex<HashMap<usize, Watched>>>);
 
 struct Unparks(Thread);
 
@@ -29,9 +37,89 @@ struct Unparks(Thread);
 #[derive(Debug)]
 pub struct Member(Arc<AsyncStream>);
 
-enum Watched {
-    Stream { stream: Arc<AsyncStream>, awaits_room: bool },
-    Process { process: Arc<dyn Source + Send + Sync>, awaited: Awaited },
+struct Watched {
+    what: What,
+    awaits_room: bool,
+    /// Whether it is told no more than once, until it is to be told [again](Registry::again).
+    once: bool,
+    is_told: bool,
+}
+
+enum What {
+    Stream(Arc<AsyncStream>),
+    Source { source: Arc<dyn Source + Send + Sync>, awaited: Awaited },
+}
+
+impl Registry {
+    fn watched(&self) -> MutexGuard<'_, HashMap<usize, Watched>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, key: usize, what: What, once: bool) {
+        let watched = Watched { what, awaits_room: false, once, is_told: false };
+        self.watched().insert(key, watched);
+    }
+
+    /// Takes a connection in. That it has something is told once, and then [again](Self::again).
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory left.
+    pub fn join(&self, stream: Stream, key: usize) -> io::Result<Member> {
+        let stream = Arc::new(AsyncStream::from_std(stream)?);
+        self.enter(key, What::Stream(Arc::clone(&stream)), true);
+        Ok(Member(stream))
+    }
+
+    /// Gives a connection another key. From now on it is told without [`again`](Self::again).
+    pub fn rekey(&self, member: &Member, before: usize, key: usize) {
+        self.watched().remove(&before);
+        self.enter(key, What::Stream(Arc::clone(&member.0)), false);
+    }
+
+    /// Takes in what can be waited for. That there is something new is told once, and then [again](Self::again).
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory left.
+    pub fn join_source<T: Source + Send + Sync + 'static>(
+        &self,
+        source: &Arc<T>,
+        key: usize,
+    ) -> io::Result<()> {
+        let source: Arc<dyn Source + Send + Sync> = Arc::<T>::clone(source);
+        self.enter(key, What::Source { source, awaited: Awaited::new()? }, true);
+        Ok(())
+    }
+
+    /// Has the next news of this key told.
+    pub fn again(&self, key: usize) {
+        if let Some(watched) = self.watched().get_mut(&key) {
+            watched.is_told = false;
+        }
+    }
+
+    /// Forgets the key of a connection that is closed.
+    pub fn forget(&self, key: usize) {
+        self.watched().remove(&key);
+    }
+
+    /// From now on tells as well, or no more, when there is room to write to this connection.
+    pub fn await_room(&self, _: &Member, key: usize, awaits: bool) {
+        if let Some(watched) = self.watched().get_mut(&key) {
+            watched.awaits_room = awaits;
+        }
+    }
+
+    /// Lets a connection go.
+    pub fn leave(&self, _: &Member, key: usize) {
+        self.watched().remove(&key);
+    }
+
+    /// Lets a source go.
+    pub fn leave_source<T>(&self, _: &Arc<T>, key: usize) {
+        self.watched().remove(&key);
+    }
 }
 
 impl Readiness {
@@ -41,7 +129,8 @@ impl Readiness {
     ///
     /// None here.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { watched: Mutex::default(), waker: Arc::new(Unparks(thread::current())).into() })
+        let waker = Arc::new(Unparks(thread::current())).into();
+        Ok(Self { registry: Registry::default(), waker })
     }
 
     /// Ends a [wait](Self::wait), the one that goes on or the next one.
@@ -49,80 +138,34 @@ impl Readiness {
         self.waker.clone()
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashMap<usize, Watched>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a connection in.
-    ///
-    /// # Errors
-    ///
-    /// None here.
-    pub fn join(&self, stream: AsyncStream, key: usize) -> io::Result<Member> {
-        let stream = Arc::new(stream);
-        let watched = Watched::Stream { stream: Arc::clone(&stream), awaits_room: false };
-        self.watched().insert(key, watched);
-        Ok(Member(stream))
-    }
-
-    /// Takes the end of the process in whose [`Handle`](crate::process::Handle) this is.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory left.
-    pub fn join_process<T: Source + Send + Sync + 'static>(
-        &self,
-        process: &Arc<T>,
-        key: usize,
-    ) -> io::Result<()> {
-        let process: Arc<dyn Source + Send + Sync> = Arc::<T>::clone(process);
-        self.watched().insert(key, Watched::Process { process, awaited: Awaited::new()? });
-        Ok(())
-    }
-
-    /// From now on tells as well, or no more, when there is room to write to this connection.
-    pub fn await_room(&self, _: &Member, key: usize, awaits: bool) {
-        if let Some(Watched::Stream { awaits_room, .. }) = self.watched().get_mut(&key) {
-            *awaits_room = awaits;
-        }
-    }
-
-    /// Lets a connection go.
-    pub fn leave(&self, _: &Member, key: usize) {
-        self.watched().remove(&key);
-    }
-
-    /// Lets the end of a process go.
-    pub fn leave_process<T>(&self, _: &Arc<T>, key: usize) {
-        self.watched().remove(&key);
+    /// What takes members in.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Finds all that have something. Does not wait. Unlike on Unix, what was written to one connection
     /// may be found before what was written to another one earlier.
-    pub fn ask(&mut self, all: &mut Vec<Found>) {
-        let mut watched = self.watched();
-        let ready = watched.iter().filter(|(_, one)| one.is_ready());
-        let found: Vec<_> = ready.map(|(key, _)| *key).collect();
-        for key in &found {
-            // The end of a process is told once.
-            if let Some(Watched::Process { .. }) = watched.get(key) {
-                watched.remove(key);
-            }
+    pub fn ask(&mut self, found: &mut Vec<Found>) {
+        let mut watched = self.registry.watched();
+        for (key, one) in watched.iter_mut().filter(|(_, one)| one.is_ready()) {
+            one.is_told = one.once;
+            found.push(Found::unsure(*key));
         }
-        all.extend(found.into_iter().map(Found::unsure));
     }
 
-    /// Waits until some have something, and finds them. Does not wait if `is_due` says that there is something else to
-    /// do; whoever makes that so later [wakes](Self::waker) this.
-    pub fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
+    /// Waits until some have something, and finds them, but no longer than `within` says. Whoever makes that less later
+    /// [wakes](Self::waker) this.
+    pub fn wait(&mut self, found: &mut Vec<Found>, within: impl FnOnce() -> Option<Duration>) {
         let mut context = Context::from_waker(&self.waker);
-        let watched = self.watched();
+        let watched = self.registry.watched();
         // All of them wake this thread from here on.
         let is_ready =
             watched.values().fold(false, |is_ready, one| one.wakes(&mut context) || is_ready);
         drop(watched);
-        if !is_due() && !is_ready {
-            thread::park();
+        match within() {
+            _ if is_ready => {}
+            Some(time) => thread::park_timeout(time),
+            None => thread::park(),
         }
         self.ask(found);
     }
@@ -135,25 +178,29 @@ impl Wake for Unparks {
 }
 
 impl Watched {
-    /// Whether it has something.
+    /// Whether it has something to be told.
     fn is_ready(&self) -> bool {
-        match self {
-            Self::Stream { stream, awaits_room } => {
-                stream.is_readable() || *awaits_room && stream.is_writable()
+        !self.is_told
+            && match &self.what {
+                What::Stream(stream) => {
+                    stream.is_readable() || self.awaits_room && stream.is_writable()
+                }
+                What::Source { source, .. } => {
+                    source.source().as_object().is_some_and(is_signalled)
+                }
             }
-            Self::Process { process, .. } => process.source().as_object().is_some_and(is_signalled),
-        }
     }
 
-    /// Whether it has something. If not, the task is woken when it has.
+    /// Whether it has something to be told. If not, the task is woken when it has.
     fn wakes(&self, context: &mut Context<'_>) -> bool {
-        match self {
-            Self::Stream { stream, awaits_room } => {
+        match &self.what {
+            _ if self.is_told => false,
+            What::Stream(stream) => {
                 stream.poll_read_ready(context).is_ready()
-                    || *awaits_room && stream.poll_write_ready(context).is_ready()
+                    || self.awaits_room && stream.poll_write_ready(context).is_ready()
             }
-            Self::Process { process, awaited } => {
-                let Some(object) = process.source().as_object() else { return false };
+            What::Source { source, awaited } => {
+                let Some(object) = source.source().as_object() else { return false };
                 if is_signalled(object) {
                     return true;
                 }
@@ -181,6 +228,29 @@ impl Member {
     /// `WouldBlock` if there is no room. Others as of `WriteFile`.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
+    }
+
+    /// Sends files with bytes: here that is not possible.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn send_with_files(&self, _: &[u8], _: [&File; 2]) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether the other end has gone, even if what it had sent before is still unread.
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
+
+    /// The same end of the connection, for another [`Readiness`].
+    ///
+    /// # Errors
+    ///
+    /// None here.
+    pub fn another(&self) -> io::Result<Stream> {
+        self.0.stream().try_clone()
     }
 
     /// Ends the connection, at both ends. What was sent before can still be read.

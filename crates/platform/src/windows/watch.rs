@@ -1,6 +1,6 @@
 //! Being told when something is removed from a directory. Here nobody is told: callers look now and then.
 
-use std::{convert::Infallible, ffi::OsString, path::Path};
+use std::{convert::Infallible, ffi::OsString, path::Path, sync::Arc};
 
 use crate::descriptor::Descriptor;
 
@@ -31,8 +31,11 @@ impl Watch {
         match self.0 {}
     }
 
-    #[allow(clippy::unused_async, reason = "as on Linux")]
-    pub async fn changed(&mut self) -> Changed {
+    pub fn events(&self) -> &Arc<Descriptor> {
+        match self.0 {}
+    }
+
+    pub fn changed(&mut self) -> Option<Changed> {
         match self.0 {}
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     mem,
     sync::Arc,
+    time::Instant,
 };
 
 use futures_util::{StreamExt, stream};
@@ -13,7 +14,6 @@ use navlock_core::{
     look::LookOptions,
 };
 use navlock_wire::LookEvent;
-use tokio::time::Instant;
 
 use super::{
     super::{cycles::Names, shared_client::lock, state::Daemon},

@@ -11,15 +11,14 @@ use futures_util::{
     FutureExt,
     future::{Fuse, FusedFuture},
 };
-use navlock_platform::socket::AsyncStream;
 use navlock_wire::FromDaemon;
-use tokio::io::{Interest, Ready};
 
 use super::{
     super::{
-        claims::Claims, connected::ConnectedClient, session_ends::End, term_messages::ToldTerms,
+        awaited::Socket, claims::Claims, connected::ConnectedClient, session_ends::End,
+        stream::Stream, term_messages::ToldTerms,
     },
-    Session, Stream, say_terms,
+    Session, say_terms,
 };
 
 /// A session that has not begun, with its connection.
@@ -39,10 +38,9 @@ impl Admission {
         mut self,
         claims: Claims,
         ended: impl Future<Output = ()>,
-    ) -> Result<(Session, AsyncStream, BytesMut), End> {
+    ) -> Result<(Session, Socket, BytesMut), End> {
         self.admit(claims, pin!(ended.fuse())).await?;
-        let parts = self.stream.into_parts();
-        Ok((self.session, parts.io, parts.read_buf))
+        Ok((self.session, self.stream.socket, self.stream.heard))
     }
 
     async fn admit(
@@ -64,7 +62,7 @@ impl Admission {
         let is_needed = || daemon.has_inheritors(connected);
         let goes_on = daemon.go_on(connected, &mut claims);
         meanwhile.wait(goes_on, ended.as_mut(), is_needed).await?;
-        if ended.is_terminated() || is_gone(meanwhile.stream) {
+        if ended.is_terminated() || meanwhile.is_gone() {
             return Err(End::Gone);
         }
         meanwhile.wait(daemon.admit(connected, claims), ended, || false).await?;
@@ -91,6 +89,11 @@ struct Meanwhile<'a> {
 }
 
 impl Meanwhile<'_> {
+    /// Whether the client has hung up, even if messages that it sent before that are still unread.
+    fn is_gone(&self) -> bool {
+        self.stream.socket.member().has_ended()
+    }
+
     /// Waits for the `awaited` future. Gives up when the client has hung up or its process has `ended`,
     /// unless the result `is_needed` even then.
     async fn wait(
@@ -106,10 +109,10 @@ impl Meanwhile<'_> {
                 () = poll_fn(|context| self.terms.poll_look(context)) => {}
                 () = ended.as_mut(), if !ended.is_terminated() => {}
             }
-            if !ended.is_terminated() && !is_gone(self.stream) {
+            if !ended.is_terminated() && !self.is_gone() {
                 say_terms(self.outgoing, self.terms, self.connected)?;
                 // What is not sent now is sent with what comes next.
-                if let Ok(sent) = self.stream.get_ref().try_write(self.outgoing) {
+                if let Ok(sent) = self.stream.socket.member().write(self.outgoing) {
                     self.outgoing.advance(sent);
                 }
             } else if !is_needed() {
@@ -117,10 +120,4 @@ impl Meanwhile<'_> {
             }
         }
     }
-}
-
-/// Whether the client has hung up, even if messages that it sent before that are still unread.
-fn is_gone(stream: &Stream) -> bool {
-    let ready = stream.get_ref().ready(Interest::READABLE).now_or_never();
-    ready.is_some_and(|ready| ready.is_ok_and(Ready::is_read_closed))
 }

@@ -82,6 +82,7 @@ mod tests {
         rc::Rc,
         sync::Arc,
         task::Waker,
+        time::Duration,
     };
 
     use bytes::BytesMut;
@@ -133,7 +134,7 @@ mod tests {
     impl Sockets for Two {
         type Socket = Wire;
 
-        fn wait(&mut self, _: &mut Vec<Found>, _: impl FnOnce() -> bool) {}
+        fn wait(&mut self, _: &mut Vec<Found>, _: impl FnOnce() -> Option<Duration>) {}
 
         fn ask(&mut self, found: &mut Vec<Found>) {
             found.extend(self.0.borrow_mut().ready.drain(..).map(Found::unsure));
@@ -177,9 +178,6 @@ mod tests {
         let own = files.register([1; 16]).unwrap();
         let map = Arc::new(OwnerMap::make(own.file()).unwrap());
         let daemon = Daemon::of_memory(Some(files));
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let tasks = tokio::task::LocalSet::new();
-        let _in_it = (runtime.enter(), tasks.enter());
         let kind = RequestKind::Wait(Mode::Exclusive);
         let [first, second] = [1, 2].map(|serial| RequestId::from_parts(1, serial));
         let owner = daemon.enter(Some([1; 16]), false, None);

@@ -1,10 +1,11 @@
 //! Waiting for what clients say, and reading it.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use navlock_platform::readiness::Found;
 
 use super::{
+    super::awaited,
     State,
     connection::Read,
     sockets::{Sockets, socket_key},
@@ -12,24 +13,22 @@ use super::{
 use crate::clock;
 
 impl<S: Sockets> State<S> {
-    /// Waits until there is something to do, or `is_due` says that there is something else. Whoever makes that so later
-    /// ends the wait.
-    pub(super) fn wait(&mut self, is_due: impl Fn() -> bool) {
+    /// Waits until there is something to do, but no longer than `within` says. Whoever makes that less later ends the
+    /// wait.
+    pub(super) fn wait(&mut self, within: impl Fn() -> Option<Duration>) {
         if self.is_left() {
             return;
         }
         let Self { readiness, unread, daemon, wanted, .. } = self;
-        let is_due = || {
-            is_due()
-                || !wanted.is_empty()
-                || daemon.leaving.is_left()
-                || daemon.next_turn.is_awaited()
-        };
-        readiness.wait(unread, is_due);
+        let is_due =
+            || !wanted.is_empty() || daemon.leaving.is_left() || daemon.next_turn.is_awaited();
+        readiness.wait(unread, || if is_due() { Some(Duration::ZERO) } else { within() });
+        // A wait that finds nothing may not have looked.
+        let has_looked = !unread.is_empty();
+        unread.retain(|found| !awaited::tell(*found));
         let is_one = matches!(self.unread[..], [Found { is_sure: true, has_ended: false, .. }]);
         self.has_one = is_one && self.listed == 0 && self.full == 0;
-        // A wait that finds nothing may not have looked.
-        if !self.unread.is_empty() {
+        if has_looked {
             self.looked(0);
         }
     }
@@ -64,6 +63,7 @@ impl<S: Sockets> State<S> {
             self.now = clock::now();
             let told = self.unread.len();
             self.readiness.ask(&mut self.unread);
+            self.unread.retain(|found| !awaited::tell(*found));
             self.looked(told);
             self.read_found();
         }

@@ -1,6 +1,6 @@
 //! What the turns need of the sockets of clients. The system has them, and [the simulation](super).
 
-use std::io;
+use std::{io, time::Duration};
 
 use navlock_platform::readiness::{Found, Member, Readiness};
 
@@ -9,7 +9,7 @@ use super::super::process::Process;
 /// Many sockets. See [`Readiness`].
 pub(super) trait Sockets {
     type Socket: Socket;
-    fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool);
+    fn wait(&mut self, found: &mut Vec<Found>, within: impl FnOnce() -> Option<Duration>);
     fn ask(&mut self, found: &mut Vec<Found>);
     fn await_room(&self, socket: &Self::Socket, key: usize, awaits: bool);
     fn leave(&self, socket: &Self::Socket, key: usize);
@@ -28,8 +28,8 @@ pub(super) trait Socket {
 impl Sockets for Readiness {
     type Socket = Member;
 
-    fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
-        self.wait(found, is_due);
+    fn wait(&mut self, found: &mut Vec<Found>, within: impl FnOnce() -> Option<Duration>) {
+        self.wait(found, within);
     }
 
     fn ask(&mut self, found: &mut Vec<Found>) {
@@ -37,20 +37,20 @@ impl Sockets for Readiness {
     }
 
     fn await_room(&self, socket: &Member, key: usize, awaits: bool) {
-        self.await_room(socket, key, awaits);
+        self.registry().await_room(socket, key, awaits);
     }
 
     fn leave(&self, socket: &Member, key: usize) {
-        self.leave(socket, key);
+        self.registry().leave(socket, key);
     }
 
     fn await_end(&self, process: &Process, key: usize) {
         // Without this the end of the connection still tells the end of the client, and it is looked for now and then.
-        let _ = self.join_process(process.end_source(), key);
+        let _ = self.registry().join_source(process.end_source(), key);
     }
 
     fn leave_process(&self, process: &Process, key: usize) {
-        self.leave_process(process.end_source(), key);
+        self.registry().leave_source(process.end_source(), key);
     }
 }
 

@@ -33,7 +33,7 @@ use windows_sys::Win32::{
 };
 
 pub use self::started::{execute, is_needed, let_go, set_apart};
-use super::system::{Awaited, checked, is_signalled, owned, wait_for};
+use super::system::{checked, is_signalled, owned, wait_for};
 use crate::{
     file::Identity,
     user::UserId,
@@ -344,21 +344,6 @@ impl Source for Handle {
     }
 }
 
-/// Waits for the end of the process whose [`Handle`] this is or keeps. Never returns if the end
-/// cannot be waited for.
-pub async fn end_of<T: Source>(handle: T) {
-    let Ok(awaited) = Awaited::new() else { return std::future::pending().await };
-    std::future::poll_fn(|context| {
-        let Some(object) = handle.source().as_object() else { return std::task::Poll::Pending };
-        if is_signalled(object) {
-            return std::task::Poll::Ready(());
-        }
-        awaited.wake_when(object, context.waker());
-        std::task::Poll::Pending
-    })
-    .await;
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
@@ -386,15 +371,5 @@ mod tests {
         let number = child.id();
         drop((child, process));
         assert!(Handle::open(number).is_err());
-    }
-
-    #[tokio::test]
-    async fn a_task_is_told_that_a_process_was_ended() {
-        let mut child = waiting();
-        let process = Handle::of_child(&child).unwrap();
-        let end = tokio::spawn(end_of(Handle::of_child(&child).unwrap()));
-        process.signal(Signal::KILL);
-        tokio::time::timeout(Duration::from_secs(20), end).await.unwrap().unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(137));
     }
 }

@@ -24,7 +24,7 @@ pub use self::stream::{of_output, talking};
 pub use self::{
     listener::{Address, Listener},
     name::{MAX_PATH, fits, is_at},
-    runtime::{AsyncListener, AsyncStream, another},
+    runtime::{AsyncListener, AsyncStream},
     stream::{Stream, connect, hearing},
 };
 
@@ -34,12 +34,12 @@ pub use self::{
 /// # Errors
 ///
 /// If it cannot be made.
-pub fn listen(temporary: &Path, path: &Path) -> io::Result<AsyncListener> {
+pub fn listen(temporary: &Path, path: &Path) -> io::Result<Listener> {
     match fs::remove_file(temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = AsyncListener::bind(temporary)?;
+    let listener = Listener::bind(temporary)?;
     crate::file::replace(temporary, path)?;
     Ok(listener)
 }
@@ -62,15 +62,6 @@ pub fn bind_private(path: &Path) -> io::Result<Listener> {
 /// `BrokenPipe` if the other end has gone.
 pub fn send(mut socket: &Stream, bytes: &[u8]) -> io::Result<usize> {
     socket.write(bytes)
-}
-
-/// Sends files with bytes: here that is not possible.
-///
-/// # Errors
-///
-/// Always.
-pub fn send_with_files(_: &AsyncStream, _: &[u8], _: [&File; 2]) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Reads bytes with files: here that is not possible.

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
     listener::{Address, Listener},
@@ -76,6 +76,11 @@ impl AsyncStream {
         self.pipe().is_writable()
     }
 
+    /// Whether the other end has gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.pipe().has_ended()
+    }
+
     /// Ends the connection, at both ends.
     pub(crate) fn shut_down(&self) {
         self.pipe().shut_down();
@@ -99,24 +104,6 @@ impl AsyncStream {
         self.pipe().write(bytes, Wait::Never)
     }
 
-    /// Waits until there is something to be read, or the end.
-    ///
-    /// # Errors
-    ///
-    /// None here.
-    pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|context| self.poll_read_ready(context)).await
-    }
-
-    /// Waits until there is room for something to be written.
-    ///
-    /// # Errors
-    ///
-    /// None here.
-    pub async fn writable(&self) -> io::Result<()> {
-        poll_fn(|context| self.poll_write_ready(context)).await
-    }
-
     /// Ready when there is something to be read, or the end.
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.pipe().is_readable() {
@@ -133,28 +120,6 @@ impl AsyncStream {
         }
         self.writing.wake_when(self.pipe().writable(), context.waker());
         Poll::Pending
-    }
-
-    /// Waits until the stream is ready in one of these ways, and says in which.
-    ///
-    /// # Errors
-    ///
-    /// None here.
-    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        poll_fn(|context| {
-            let mut ready = Ready::EMPTY;
-            if interest.is_readable() && self.poll_read_ready(context)?.is_ready() {
-                ready |= Ready::READABLE;
-                if self.pipe().has_ended() {
-                    ready |= Ready::READ_CLOSED;
-                }
-            }
-            if interest.is_writable() && self.poll_write_ready(context)?.is_ready() {
-                ready |= Ready::WRITABLE;
-            }
-            if ready.is_empty() { Poll::Pending } else { Poll::Ready(Ok(ready)) }
-        })
-        .await
     }
 }
 
@@ -248,14 +213,4 @@ impl AsyncListener {
         self.0.wake_when_somebody_comes(context)?;
         Poll::Pending
     }
-}
-
-/// The same end of a connection, for another runtime or none. It does not block, and neither does the other.
-///
-/// # Errors
-///
-/// None here.
-pub fn another(socket: &AsyncStream) -> io::Result<Stream> {
-    socket.stream.set_nonblocking(true)?;
-    socket.stream.try_clone()
 }

@@ -117,6 +117,7 @@ async fn tasks_are_woken_for_what_comes_to_whom_they_listen() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sock");
     let listener = listen(&directory.path().join("new"), &path).unwrap();
+    let listener = AsyncListener::from_std(listener).unwrap();
     let talker = tokio::spawn(async move {
         let mut stream = AsyncStream::connect(&path).await.unwrap();
         stream.write_all(&[9; 200_000]).await.unwrap();
@@ -125,7 +126,7 @@ async fn tasks_are_woken_for_what_comes_to_whom_they_listen() {
         answer
     });
     let (mut stream, _) = listener.accept().await.unwrap();
-    assert_eq!(crate::peer::of_async(&stream).unwrap().user, crate::user::ours());
+    assert_eq!(crate::peer::of(stream.stream()).unwrap().user, crate::user::ours());
     let mut bytes = vec![0; 200_000];
     stream.read_exact(&mut bytes).await.unwrap();
     stream.write_all(b"heard").await.unwrap();

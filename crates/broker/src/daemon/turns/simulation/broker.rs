@@ -1,7 +1,6 @@
 //! A broker of a history, from its start until it is killed.
 
 use std::{
-    future::poll_fn,
     mem,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -11,11 +10,6 @@ use bytes::BytesMut;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use navlock_core::FencingToken;
 use navlock_wire::{DaemonCodec, ToDaemon};
-use tokio::{
-    runtime::Runtime,
-    task::{LocalSet, yield_now},
-    time,
-};
 use tokio_util::codec::Decoder;
 
 use super::{
@@ -40,6 +34,8 @@ use crate::{
         session_ends::End,
         shared_client::lock,
         state::Daemon,
+        tasks::Running,
+        timers::wake_due,
         turns::{State, times::Times, wanted::Wanted},
         user_agent,
     },
@@ -55,9 +51,7 @@ pub(super) struct Broker {
     /// How many pauses ago it began.
     age: u32,
     watcher: Option<Watcher>,
-    /// With a clock of its own.
-    runtime: Runtime,
-    tasks: LocalSet,
+    tasks: Running,
 }
 
 /// A connection whose session has not begun.
@@ -76,13 +70,6 @@ enum Stage {
 impl Broker {
     /// The broker of this number.
     pub(super) fn new(plan: &Plan, world: &World, place: &Place, number: u64) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        let tasks = LocalSet::new();
-        let in_it = (runtime.enter(), tasks.enter());
         let files = ClientFiles::of(place);
         // This comes before the files of the dead are removed.
         let last = maps::last_token(&files);
@@ -94,18 +81,18 @@ impl Broker {
         let delegations = plan.delegates.then(|| Delegations::new(0));
         let user_agent = user_agent(FencingToken::new(clock::now().max(last + 1)));
         let daemon = Arc::new(Daemon::new(user_agent, &options, Some(files), &found, delegations));
+        let tasks = Running::begin(&daemon.tasks);
         let wanted = Wanted::new(Waker::noop().clone());
         let mut state = State::new(Arc::clone(&daemon), wanted, world.clone());
         state.buffer = vec![0; plan.buffer].into();
         let next = Arc::clone(&daemon);
         let recovery = Some(async move { next.recover(found, RECOVERY_TIME).await }.boxed_local());
-        drop(in_it);
         world.get().has_broker = true;
         let random = Random::new(plan.seed.wrapping_add(number));
         let watcher = plan.looks.then(|| Watcher::new(&daemon, random));
         let (world, arriving, age) = (world.clone(), Vec::new(), 0);
         let mut broker =
-            Self { world, number, daemon, state, recovery, arriving, age, watcher, runtime, tasks };
+            Self { world, number, daemon, state, recovery, arriving, age, watcher, tasks };
         broker.go_on();
         broker
     }
@@ -135,10 +122,8 @@ impl Broker {
             world.begin_turn();
             world.meanwhile = meanwhile;
             drop(world);
-            self.tasks.block_on(&self.runtime, async {
-                self.state.wait(|| false);
-                self.state.turn();
-            });
+            self.state.wait(|| None);
+            self.state.turn();
         }
         self.look();
         self.go_on();
@@ -159,16 +144,15 @@ impl Broker {
 
     /// Does what is done between two turns.
     fn go_on(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        wake_due();
+        self.tasks.go_on(&mut context);
         let is_quiet = self.recovery.is_none() && self.arriving.is_empty();
         if is_quiet && !self.world.get().is_anybody_coming() {
             return;
         }
         self.hear();
-        let Self { recovery, arriving, runtime, tasks, .. } = self;
-        let settled = tasks.block_on(runtime, async {
-            yield_now().await;
-            poll_fn(|context| Poll::Ready(settle(recovery, arriving, context))).await
-        });
+        let settled = settle(&mut self.recovery, &mut self.arriving, &mut context);
         for (client, session, heard) in settled {
             self.join(client, session, heard);
         }
@@ -176,8 +160,7 @@ impl Broker {
 
     /// Hears what those say whose sessions have not begun.
     fn hear(&mut self) {
-        let Self { world, number, daemon, arriving, age, runtime, tasks, .. } = self;
-        let _in_it = (runtime.enter(), tasks.enter());
+        let Self { world, number, daemon, arriving, age, .. } = self;
         let mut world = world.get();
         for (client, of) in world.clients.iter().enumerate() {
             if of.link == Link::Coming && arriving.iter().all(|one| one.client != client) {
@@ -231,21 +214,17 @@ impl Broker {
     /// Time passes.
     pub(super) fn pause(&mut self) {
         self.age += 1;
-        let in_it = (self.runtime.enter(), self.tasks.enter());
         self.daemon.tidy();
-        drop(in_it);
-        self.tasks.block_on(&self.runtime, time::advance(PAUSE));
         self.go_on();
     }
 
     /// It is killed: it has no part in what its clients hold any more.
     pub(super) fn kill(self) {
-        let Self { daemon, state, recovery, arriving, watcher, runtime, tasks, .. } = self;
+        let Self { daemon, .. } = &self;
         daemon.is_killed();
         for client in daemon.all_clients() {
             lock(&client).requests.leave_slots();
         }
-        tasks.block_on(&runtime, async { drop((state, recovery, arriving, watcher)) });
     }
 }
 

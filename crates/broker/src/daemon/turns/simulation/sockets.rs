@@ -1,6 +1,6 @@
 //! The sockets of a history, as the broker sees them.
 
-use std::{cell::RefMut, io, mem};
+use std::{cell::RefMut, io, mem, time::Duration};
 
 use navlock_platform::readiness::Found;
 
@@ -28,8 +28,8 @@ impl SimulatedSocket {
 impl Sockets for World {
     type Socket = SimulatedSocket;
 
-    fn wait(&mut self, found: &mut Vec<Found>, is_due: impl FnOnce() -> bool) {
-        if !is_due() {
+    fn wait(&mut self, found: &mut Vec<Found>, within: impl FnOnce() -> Option<Duration>) {
+        if within() != Some(Duration::ZERO) {
             self.look(found);
         }
     }
