@@ -79,6 +79,7 @@ mod tests {
         cell::RefCell,
         io::{self, ErrorKind},
         mem,
+        pin::pin,
         rc::Rc,
         sync::Arc,
         task::Waker,
@@ -86,6 +87,7 @@ mod tests {
     };
 
     use bytes::BytesMut;
+    use futures_util::FutureExt;
     use navlock_core::{ClientId, Mode, host::RequestKind};
     use navlock_delegation::{OwnerMap, Released};
     use navlock_engine::RequestId;
@@ -134,7 +136,12 @@ mod tests {
     impl Sockets for Two {
         type Socket = Wire;
 
-        fn wait(&mut self, _: &mut Vec<Found>, _: impl FnOnce() -> Option<Duration>) {}
+        fn wait(&mut self, found: &mut Vec<Found>, _: impl FnOnce() -> Option<Duration>) {
+            let mut ready = mem::take(&mut self.0.borrow_mut().ready);
+            ready.dedup();
+            found
+                .extend(ready.into_iter().map(|key| Found { is_sure: true, ..Found::unsure(key) }));
+        }
 
         fn ask(&mut self, found: &mut Vec<Found>) {
             found.extend(self.0.borrow_mut().ready.drain(..).map(Found::unsure));
@@ -216,5 +223,41 @@ mod tests {
         held.sort_by(|one, other| one.name.cmp(&other.name));
         let names: Vec<_> = held.iter().map(|lock| lock.name.to_string()).collect();
         assert_eq!(names, ["asked", "owned"]);
+    }
+
+    #[test]
+    fn who_waits_for_a_turn_waits_for_all_that_one_client_alone_has_sent_before() {
+        for is_awaited in [false, true] {
+            let daemon = Daemon::of_memory(None);
+            daemon.next_turn.begin(Waker::noop().clone());
+            let inner = Rc::new(RefCell::new(Inner::default()));
+            let wanted = Wanted::new(Waker::noop().clone());
+            let mut state = State::new(Arc::clone(&daemon), wanted, Two(Rc::clone(&inner)));
+            let connected = daemon.enter(None, false, None);
+            let client = Arc::clone(&connected.client);
+            let session = Session::new(connected, Arc::clone(&daemon));
+            let wire = Wire(OWNER, Rc::clone(&inner));
+            state.enter(session, None, (wire, BytesMut::new()), Times::new(Some(0)));
+            state.turn();
+            lock(&client).open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
+            let ask = |serial| {
+                let (request, name) = (RequestId::from_parts(1, serial), "db".try_into().unwrap());
+                let kind = RequestKind::Wait(Mode::Exclusive);
+                let ask = ToDaemon::Request { agent: 0, request, name, kind, slot: None };
+                inner.borrow_mut().say(OWNER, &ask);
+            };
+            ask(1);
+            state.wait(|| None);
+            state.turn();
+            // From here on it is known that nobody else has said anything.
+            ask(2);
+            ask(3);
+            let mut turn = pin!(daemon.next_turn.passes());
+            assert!(!is_awaited || (&mut turn).now_or_never().is_none());
+            state.wait(|| None);
+            assert_eq!(daemon.next_turn.take().len(), usize::from(is_awaited));
+            state.turn();
+            assert_eq!(lock(&client).requests.count(), (1, 1 + usize::from(is_awaited)));
+        }
     }
 }

@@ -27,7 +27,9 @@ impl<S: Sockets> State<S> {
         let has_looked = !unread.is_empty();
         unread.retain(|found| !awaited::tell(*found));
         let is_one = matches!(self.unread[..], [Found { is_sure: true, has_ended: false, .. }]);
-        self.has_one = is_one && self.listed == 0 && self.full == 0;
+        let is_awaited = self.daemon.next_turn.is_awaited();
+        // Whoever waits for the turn waits for all that was sent before, and not for one message.
+        self.has_one = is_one && self.listed == 0 && self.full == 0 && !is_awaited;
         if has_looked {
             self.looked(0);
         }
