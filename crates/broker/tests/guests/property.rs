@@ -41,8 +41,8 @@ use tokio_util::codec::{Decoder, Encoder};
 /// How long anything may take that must happen.
 const LONG: Duration = Duration::from_secs(30);
 
-/// How long a broker waits for those who do not come back.
-const RECOVERY_TIME: Duration = Duration::from_millis(200);
+/// How long a broker waits for those who do not come back. A client that is late loses its locks, on a busy machine too.
+const RECOVERY_TIME: Duration = Duration::from_secs(20);
 
 /// The user who means ill. The group is that of the place.
 const ATTACKER: u32 = 61_002;
@@ -102,8 +102,8 @@ impl Attacker {
         Self { stream, received: BytesMut::new(), files: Vec::new() }
     }
 
-    /// A client as any other, with an agent. Some say that they were there before.
-    fn client(place: &Place, number: u8) -> Self {
+    /// A client as any other, with an agent. If its number is odd, it says that it was there before, and has these claims.
+    fn client(place: &Place, number: u8, claims: &[ToDaemon]) -> Self {
         // The same clients come again.
         let mut client = [number % 4; 16];
         client[..4].copy_from_slice(&ATTACKER.to_be_bytes());
@@ -118,10 +118,12 @@ impl Attacker {
         let introduce = ToDaemon::Introduce { client, returning: number & 1 == 1 };
         let open =
             ToDaemon::OpenAgent { agent: 0, client_id: [number; 16], bucket: "app".to_owned() };
-        for message in [&hello, &introduce, &open] {
+        for message in [&hello, &introduce, &open].into_iter().chain(claims) {
             attacker.say(clock::monotonic(), message);
         }
-        if number & 1 == 0 {
+        if number & 1 == 1 {
+            attacker.say(clock::monotonic(), &ToDaemon::Claimed);
+        } else {
             attacker.until(|message| matches!(message, FromDaemon::Settled));
         }
         attacker
@@ -155,16 +157,13 @@ impl Attacker {
 
     /// A client that claims what another user holds, and what nobody was granted.
     fn claimant(place: &Place, number: u8, target: &Target) -> Self {
-        let mut attacker = Self::client(place, number);
         let (mode, token) = (Mode::Exclusive, target.token);
-        for (serial, name) in [(0, NAMES[0]), (1, NEVER)] {
+        let claims = [(0, NAMES[0]), (1, NEVER)].map(|(serial, name)| {
             let name = name.try_into().expect("it is a name");
             let request = RequestId::from_parts(0, serial);
-            let claim = ToDaemon::ClaimLock { agent: 0, request, name, mode, token, since: 0 };
-            attacker.say(clock::monotonic(), &claim);
-        }
-        attacker.say(clock::monotonic(), &ToDaemon::Claimed);
-        attacker
+            ToDaemon::ClaimLock { agent: 0, request, name, mode, token, since: 0 }
+        });
+        Self::client(place, number, &claims)
     }
 
     /// Sends what fits. Whoever was hung up on sends nothing.
@@ -345,7 +344,7 @@ pub(crate) fn holds(input: &[u8]) {
         let attacker = &mut attackers[which];
         match what % 64 {
             48 | 49 => *attacker = Attacker::connect(&place),
-            50 | 51 => *attacker = Attacker::client(&place, what),
+            50 | 51 => *attacker = Attacker::client(&place, what, &[]),
             52..=54 => attacker.send(&input.bytes()),
             55..=58 => attacker.hear(what),
             // A broker that takes over waits for its recovery time, if somebody does not come back.
@@ -370,7 +369,7 @@ pub(crate) fn holds(input: &[u8]) {
     for attacker in &mut attackers {
         attacker.hear(0);
     }
-    let mut asks = Attacker::client(&place, 0);
+    let mut asks = Attacker::client(&place, 0, &[]);
     asks.say(clock::monotonic(), &ToDaemon::Inspect { query: 1, bucket: "app".into(), name: None });
     asks.until(|message| {
         matches!(message, FromDaemon::Inspection { .. } | FromDaemon::QueryFailed { .. })
