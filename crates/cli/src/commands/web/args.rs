@@ -54,8 +54,8 @@ An agent has:
              how many locks and requests
   silent     only if its machine has not been heard of: since, and ends, when all that it has ends
   pid, command, user, host, why, keeper, meta
-             as far as they are known; keeper is the pid of the navlock that keeps its locks; meta is
-             an array of pairs, each an array of key and value
+             as far as they are known; keeper is the pid of the navlock that keeps its locks; meta
+             is an array of pairs, each an array of key and value
 A name has:
   key        a number for the name
   bucket
