@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 21] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 22] = [
     ("navlock-platform", &[]),
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
@@ -19,10 +19,11 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 21] = [
             "navlock-wire",
         ],
     ),
+    ("navlock-machines", &["navlock-platform", "navlock-engine", "navlock-core"]),
     ("navlock-etcd-client", &[]),
     (
         "navlock-etcd",
-        &["navlock-platform", "navlock-engine", "navlock-core", "navlock-etcd-client"],
+        &["navlock-engine", "navlock-core", "navlock-machines", "navlock-etcd-client"],
     ),
     ("navlock-browser", &["navlock-core"]),
     ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd", "navlock-browser"]),

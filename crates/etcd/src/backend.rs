@@ -19,16 +19,18 @@ use navlock_core::{
     look::{LockId, Patience},
 };
 use navlock_engine::AgentId;
+use navlock_machines::failure::gone;
 use tokio::sync::oneshot;
 
 use crate::{
+    STORE,
     clock::Uptime,
     connection::Connection,
     keeper::{Message, wake},
     keys::NameKey,
     lease::Share,
     query::{Asks, QueryEntry, QueryResult},
-    table::{Ending, LocalOutcome, State, gone},
+    table::{Ending, LocalOutcome, State},
     thread::Order,
 };
 
@@ -73,7 +75,7 @@ impl EtcdBackend {
         async move {
             let answer = answered.await;
             drop(connection);
-            answer.unwrap_or_else(|_| Err(gone()))
+            answer.unwrap_or_else(|_| Err(gone(STORE)))
         }
     }
 

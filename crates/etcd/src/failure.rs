@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use navlock_core::{Error, Unreachable, UnreachableKind, host::seconds};
+use navlock_machines::failure::lease_lost;
+
+use crate::STORE;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl Failure {
                 let message = format!("cannot reach etcd: {why}");
                 why.with_message(message).into()
             }
-            Self::NoLease => lease_lost(),
+            Self::NoLease => lease_lost(STORE),
             Self::NoRevision => {
                 Unreachable::other("etcd has forgotten what was being listed; try again").into()
             }
@@ -57,18 +60,5 @@ impl Failure {
 pub(crate) fn place_removed() -> Error {
     let why =
         "somebody has removed the request from etcd, and its place in the queue is lost; try again";
-    Unreachable::other(why).into()
-}
-
-/// The error for a request that may not have come to etcd before its lease ended.
-pub(crate) fn never_queued() -> Error {
-    let why = "cannot reach etcd: it has not answered the request before the lease of this machine was over; \
-         try again";
-    Unreachable::new(UnreachableKind::TimedOut, why).into()
-}
-
-/// The error for a request that waited under a lease that has ended.
-pub(crate) fn lease_lost() -> Error {
-    let why = "the lease in etcd could not be kept, and the place in the queue is lost; try again";
     Unreachable::other(why).into()
 }

@@ -60,7 +60,7 @@ use crate::{
     clock::Uptime,
     ended::Ended,
     hash::HashState,
-    keys::{BucketKeys, NameKey},
+    keys::{BucketKeys, NameKey, Phase},
     mirror::Entry,
     options::EtcdOptions,
     slots::{Owner, Slots},
@@ -253,14 +253,15 @@ impl Keeper {
     /// Notes that a request or lock has to end. Returns the name for which there is now something
     /// to do.
     fn note_finished(&mut self, id: RequestId, finished: Finished) -> Option<(u64, NameKey)> {
-        let Finished { of: (bucket, name), ended, agent, was_over } = finished;
+        let Finished { of: (bucket, name), key: request, mode, was_held, agent, was_over } =
+            finished;
         if was_over {
-            self.slots.retire(ended.request, id);
+            self.slots.retire(request, id);
             return None;
         }
         // A late try may have put the request into the queue again.
-        let only = ended.only.filter(|_| self.slots.is_certain(ended.request));
-        let todo = Todo::Remove(Ended { only, ..ended }, agent);
+        let only = (was_held && self.slots.is_certain(request)).then_some(Phase::Held);
+        let todo = Todo::Remove(Ended { id: Some(id), request, mode, only }, agent);
         self.buckets.get_mut(&bucket)?.bucket.push(name.clone(), todo);
         Some((bucket, name))
     }

@@ -18,21 +18,20 @@
 //! itself anew, the value of the key is rewritten, but this revision stays the same. Exclusive and
 //! shared locks have different prefixes, so that a transaction can check for either.
 //!
-//! The key of a name's owner (see [`owned`](crate::table::owned)) stands among the exclusive locks. So it
+//! The key of a name's owner (see [`table`](navlock_machines::table)) stands among the exclusive locks. So it
 //! keeps away the same requests as an exclusive lock, and a request that steals removes it as well.
 //!
 //! The keys below `@mailbox/{owner}/` are the *mailbox* of a connection. They stand under its lease. An owner
 //! that is not told by its watches reads there what others want. A thief notes there that it has stolen,
 //! because the next thief removes its lock. No bucket is spelled `@mailbox`.
 
-mod spelling;
-
 use std::sync::Arc;
 
-use navlock_core::{Mode, ResourceName, host::NameRef};
+use navlock_core::{Mode, ResourceName};
+use navlock_machines::names::spelling::spell;
+pub(crate) use navlock_machines::names::{NameKey, RequestKey};
 use serde::{Deserialize, Serialize};
 
-use self::spelling::{LONGEST, read, spell};
 use crate::data::prefix_end;
 
 /// The number of the format.
@@ -45,23 +44,9 @@ const OWNED: &str = "o-";
 #[derive(Clone, Debug)]
 pub(crate) struct BucketKeys(Arc<[u8]>);
 
-/// A name as it is spelled in keys, by which this crate knows names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Arc<[u8]>")]
-pub(crate) struct NameKey(Arc<[u8]>);
-
 /// The keys of one name.
 #[derive(Clone, Debug)]
 pub(crate) struct NameKeys(Vec<u8>);
-
-/// The part of a key that identifies a request or lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub(crate) struct RequestKey {
-    /// The number of the connection that has made it, which is random.
-    pub(crate) owner: u128,
-    /// See [`Slots`](crate::slots::Slots).
-    pub(crate) slot: u64,
-}
 
 /// The kind of a key below a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -193,7 +178,7 @@ impl BucketKeys {
     }
 
     pub(crate) fn name(&self, name: &NameKey) -> NameKeys {
-        NameKeys([&*self.0, b"l/", &name.0, b"/"].concat())
+        NameKeys([&*self.0, b"l/", name.spelling(), b"/"].concat())
     }
 
     /// The prefix of all keys of a name.
@@ -206,7 +191,7 @@ impl BucketKeys {
     pub(crate) fn range(&self, key: &[u8]) -> Option<Range> {
         let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
         let mut parts = rest.splitn(4, |&byte| byte == b'/');
-        let (name, phase) = (NameKey(parts.next()?.into()), parts.next()?);
+        let (name, phase) = (NameKey::from_spelling(parts.next()?), parts.next()?);
         // No transaction looks at names that are spelled in another way.
         if !name.is_hash() && name.name().is_none_or(|plain| NameKey::new(&plain) != name) {
             return None;
@@ -245,55 +230,11 @@ impl BucketKeys {
         let request = std::str::from_utf8(request).ok()?;
         let (phase, request) = match (phase, mode, request.strip_prefix(OWNED)) {
             (Phase::Held, Mode::Exclusive, Some(owner)) => {
-                (Phase::Owned, RequestKey { owner: RequestKey::owner(owner)?, slot: 0 })
+                (Phase::Owned, RequestKey { owner: read_owner(owner)?, slot: 0 })
             }
-            _ => (phase, RequestKey::parse(request)?),
+            _ => (phase, read_request(request)?),
         };
-        Some(LockKey { name: NameKey(name.into()), phase, mode, request })
-    }
-}
-
-impl NameKey {
-    pub(crate) fn new(name: &ResourceName) -> Self {
-        Self(spell(name.as_bytes()).into())
-    }
-
-    /// A reference to the name, for other programs.
-    pub(crate) fn to_ref(&self) -> NameRef {
-        NameRef(Arc::clone(&self.0))
-    }
-
-    /// The name that a reference stands for; `None` if no name is spelled like that.
-    pub(crate) fn of_ref(NameRef(spelled): NameRef) -> Option<Self> {
-        spelled.try_into().ok()
-    }
-
-    /// Whether the key has only a hash of the name, so that the value must contain the name.
-    pub(crate) fn is_hash(&self) -> bool {
-        self.0.first() == Some(&b'#')
-    }
-
-    /// The name itself; `None` if the key has only its hash, or if no name is spelled like that.
-    pub(crate) fn name(&self) -> Option<ResourceName> {
-        ResourceName::from_wtf8(&read(&self.0)?).ok()
-    }
-
-    /// The name, or else its spelling.
-    pub(crate) fn shown(&self) -> ResourceName {
-        let spelled = || String::from_utf8_lossy(&self.0).trim_start_matches('-').to_owned();
-        self.name().unwrap_or_else(|| {
-            ResourceName::try_from(&*spelled()).expect("it does not begin with a hyphen")
-        })
-    }
-}
-
-impl TryFrom<Arc<[u8]>> for NameKey {
-    type Error = &'static str;
-
-    fn try_from(spelled: Arc<[u8]>) -> Result<Self, Self::Error> {
-        let is_spelling = |byte: &u8| byte.is_ascii_alphanumeric() || b"._~-%#".contains(byte);
-        let is_name = spelled.len() <= LONGEST && spelled.iter().all(is_spelling);
-        is_name.then_some(Self(spelled)).ok_or("no name is spelled like that")
+        Some(LockKey { name: NameKey::from_spelling(name), phase, mode, request })
     }
 }
 
@@ -371,21 +312,20 @@ impl NameKeys {
     }
 }
 
-impl RequestKey {
-    fn parse(text: &str) -> Option<Self> {
-        let (owner, slot) = text.split_once('-')?;
-        // A number has only one valid spelling. Otherwise two keys could belong to one request.
-        let is_long = slot.len() > 8 && !slot.starts_with('0');
-        if !(slot.len() == 8 || is_long) || text.contains('+') {
-            return None;
-        }
-        Some(Self { owner: Self::owner(owner)?, slot: u64::from_str_radix(slot, 16).ok()? })
+/// The request that the last part of a key identifies.
+fn read_request(text: &str) -> Option<RequestKey> {
+    let (owner, slot) = text.split_once('-')?;
+    // A number has only one valid spelling. Otherwise two keys could belong to one request.
+    let is_long = slot.len() > 8 && !slot.starts_with('0');
+    if !(slot.len() == 8 || is_long) || text.contains('+') {
+        return None;
     }
+    Some(RequestKey { owner: read_owner(owner)?, slot: u64::from_str_radix(slot, 16).ok()? })
+}
 
-    fn owner(text: &str) -> Option<u128> {
-        let is_plain = text.len() == 32 && !text.contains('+');
-        u128::from_str_radix(text, 16).ok().filter(|_| is_plain)
-    }
+fn read_owner(text: &str) -> Option<u128> {
+    let is_plain = text.len() == 32 && !text.contains('+');
+    u128::from_str_radix(text, 16).ok().filter(|_| is_plain)
 }
 
 #[cfg(test)]

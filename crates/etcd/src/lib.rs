@@ -85,20 +85,17 @@ struct Readme;
 mod backend;
 mod bucket;
 mod calls;
-mod clock;
 mod connection;
 mod credentials;
 mod data;
 mod ended;
 mod failure;
 mod formats;
-mod hash;
 mod health;
 mod hint;
 mod keep_alive;
 mod keeper;
 mod keys;
-mod lease;
 mod left;
 mod load;
 mod mailbox;
@@ -111,13 +108,13 @@ mod runtime;
 mod silence;
 mod slots;
 mod strays;
-mod table;
 mod thread;
-mod tokens;
 mod transactions;
 mod values;
 mod view;
 mod watch;
+
+use navlock_machines::{clock, hash, lease, table, tokens};
 
 pub use crate::{
     credentials::Credentials,
@@ -126,6 +123,9 @@ pub use crate::{
     reach::{EtcdReach, etcd},
     strays::{Blocked, Evict, Stray, evict, strays},
 };
+
+/// What the store is called in messages to people.
+const STORE: &str = "etcd";
 
 /// The target of the log messages of this crate ([`tracing`]).
 const LOGS: &str = "navlock::etcd";

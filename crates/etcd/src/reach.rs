@@ -7,9 +7,11 @@ use navlock_core::{
     host::{Backend, EvictFuture, Reach, RevokeFuture},
 };
 use navlock_engine::FencingToken;
+use navlock_machines::failure::gone;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
+    STORE,
     backend::EtcdBackend,
     connection::Connection,
     formats,
@@ -19,7 +21,6 @@ use crate::{
     members::Members,
     options::EtcdOptions,
     runtime::on_a_thread,
-    table::gone,
     thread::{Order, Thread},
 };
 
@@ -161,6 +162,6 @@ impl Reach for EtcdReach {
         let held = Held { bucket: bucket.to_owned(), name: name.clone(), seen };
         let (answer, answered) = oneshot::channel();
         let _ = self.0.tell.send(Order::Evict(held, answer));
-        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone())) })
+        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone(STORE))) })
     }
 }

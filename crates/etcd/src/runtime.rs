@@ -11,7 +11,9 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::table::gone;
+use navlock_machines::failure::gone;
+
+use crate::STORE;
 
 /// A runtime of one thread.
 pub(crate) fn runtime() -> Result<Runtime, Error> {
@@ -36,7 +38,7 @@ pub(crate) async fn on_a_thread<T: Send + 'static>(
     };
     let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
     let thread = thread.map_err(|error| failed("a thread", error))?.thread().id();
-    Ok((answered.await.unwrap_or_else(|_| Err(gone()))?, thread))
+    Ok((answered.await.unwrap_or_else(|_| Err(gone(STORE)))?, thread))
 }
 
 fn failed(what: &str, error: io::Error) -> Error {

@@ -1,10 +1,9 @@
 //! The values of the keys: who holds or waits, and since when. Decisions depend on the keys alone,
 //! not on the values, except for a place and a mark.
 
-use navlock_core::{AgentInfo, ClientId, ResourceName, host::clip_bytes, look::Patience};
+use navlock_core::{AgentInfo, ClientId, ResourceName};
+pub(crate) use navlock_machines::notes::{MOST_INSIDE, MOST_META, Outer, RequestNotes, cut_info};
 use serde::{Deserialize, Serialize};
-
-use crate::keys::{NameKey, RequestKey};
 
 /// The first byte of each value. What follows is encoded by [`postcard`].
 const VERSION: u8 = 4;
@@ -47,43 +46,6 @@ struct Front {
     place: u64,
     mark: u64,
 }
-
-/// What is said of a request that waits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RequestNotes {
-    /// How long the request waits.
-    pub(crate) patience: Patience,
-    /// What its lock is for, if it says so itself. This is said when the request is made, and stays
-    /// true of the lock.
-    pub(crate) why: String,
-    /// The locks inside which it was made.
-    pub(crate) inside: Vec<Outer>,
-}
-
-/// A lock inside which a request was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Outer {
-    /// The name of the lock's bucket.
-    pub(crate) bucket: String,
-    /// The name of the lock.
-    pub(crate) name: NameKey,
-    /// The part of the key that identifies the lock.
-    pub(crate) request: RequestKey,
-    /// The revision of its grant.
-    pub(crate) made: i64,
-}
-
-/// At most this many locks are written, and only locks in buckets whose names are not too long.
-/// Nothing is known of other locks.
-pub(crate) const MOST_INSIDE: usize = 16;
-pub(crate) const LONGEST_BUCKET: usize = 128;
-
-/// The longest text that is written. A longer one is cut, because it is of no use to anybody.
-pub(crate) const LONGEST_TEXT: usize = 4096;
-
-/// How many pairs of an agent's metadata are written and read at most. A broker tells its clients of no
-/// more: this is `MAX_META` of `navlock-wire`, on which only this crate's tests depend.
-const MOST_META: usize = 16;
 
 impl Value {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -151,34 +113,12 @@ fn encoded(what: &impl Serialize) -> Vec<u8> {
     postcard::to_extend(what, vec![VERSION]).expect("memory grows, and all lengths are known")
 }
 
-/// Cuts what an agent says of itself to what fits into a value.
-pub(crate) fn cut_info(info: &mut AgentInfo) {
-    let AgentInfo { command, user, host, why, meta, .. } = info;
-    meta.truncate(MOST_META);
-    let meta = meta.iter_mut().flat_map(|(key, is)| [key, is]);
-    let all = [command, user, host, why].into_iter().chain(meta);
-    all.for_each(|text| text.truncate(clip_bytes(text, LONGEST_TEXT).len()));
-}
-
-impl Outer {
-    /// The reference of a lock. Everybody who lists the lock's name can compute it.
-    pub(crate) fn called(request: RequestKey, made: i64) -> [u8; 32] {
-        let mut called = [0; 32];
-        called[..16].copy_from_slice(&request.owner.to_be_bytes());
-        called[16..24].copy_from_slice(&request.slot.to_be_bytes());
-        called[24..].copy_from_slice(&made.to_be_bytes());
-        called
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use navlock_core::look::Patience;
 
-    #[test]
-    fn as_many_pairs_are_read_as_clients_may_send() {
-        assert_eq!(MOST_META, navlock_wire::MAX_META);
-    }
+    use super::*;
+    use crate::keys::{NameKey, RequestKey};
 
     #[test]
     fn values_are_read_as_they_were_written() {
@@ -284,16 +224,5 @@ mod tests {
         let wrong = [&bytes[..at], b"/b", &bytes[at + 2..]].concat();
         assert!(Value::decode(&bytes).is_some());
         assert_eq!(Value::decode(&wrong), None);
-    }
-
-    #[test]
-    fn long_texts_are_cut() {
-        let mut info = AgentInfo::default();
-        info.command = "ö".repeat(5000);
-        info.host = "here".to_owned();
-        info.meta = vec![("key".to_owned(), "x".repeat(5000)); 20];
-        cut_info(&mut info);
-        assert_eq!((&*info.command, &*info.host), (&*"ö".repeat(2048), "here"));
-        assert_eq!((info.meta.len(), info.meta[0].1.len()), (MOST_META, LONGEST_TEXT));
     }
 }

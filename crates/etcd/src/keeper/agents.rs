@@ -86,7 +86,8 @@ impl BucketHost for Around<'_> {
                 Err(Wait)
             });
         };
-        let Sent { name, kind: what, key: request, asked, said } = table.send(id, self.slots)?;
+        let Sent { name, kind: what, key: request, asked, said } =
+            table.send(id, |id| self.slots.take(id))?;
         let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
         let info = agent.info.clone();
         let value = Value { client_id, since, asked, place, mark: 0, info, said, name };

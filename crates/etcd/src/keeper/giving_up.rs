@@ -22,7 +22,7 @@ impl Keeper {
     pub(super) fn leave(&mut self, bucket: u64, name: &NameKey) {
         let Ownership::Since(made) = self.own_state(bucket, name) else { return };
         let Some(lease) = self.good_lease() else { return };
-        let leavers = self.shared.table().leave(&(bucket, name.clone()), &mut self.slots);
+        let leavers = self.shared.table().leave(&(bucket, name.clone()), |id| self.slots.take(id));
         let (mut entries, mut again, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         for (nth, leaver) in leavers.into_iter().enumerate() {
             let (id, agent, is_lock) = (leaver.id, leaver.agent, leaver.grant.is_some());

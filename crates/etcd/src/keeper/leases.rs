@@ -19,7 +19,8 @@ use super::{
 use crate::{
     clock::Uptime,
     failure::Failure,
-    lease::{LeaseEvent, LeaseName, Renewal, Share},
+    keep_alive::LeaseEvent,
+    lease::{LeaseName, Renewal, Share},
 };
 
 impl Keeper {

@@ -1,3 +1,5 @@
+use navlock_machines::names::spelling::LONGEST;
+
 use super::*;
 
 fn name(units: &[u16]) -> ResourceName {

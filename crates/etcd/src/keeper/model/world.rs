@@ -29,9 +29,9 @@ use super::{
 };
 use crate::{
     data::Transaction,
+    keep_alive::LeaseEvent,
     keeper::{AgentSerial, Call, Done, Keeper, Message, Shared},
     keys::Phase,
-    lease::LeaseEvent,
     mirror::Event,
 };
 

@@ -3,8 +3,9 @@
 use super::*;
 use crate::{
     clock::Uptime,
+    keep_alive::LeaseEvent,
     keeper::{Call, Done, Message},
-    lease::{LeaseEvent, LeaseName, Renewal},
+    lease::{LeaseName, Renewal},
     mirror::Event,
     watch::Watched,
 };

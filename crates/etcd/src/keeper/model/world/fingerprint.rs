@@ -7,7 +7,10 @@ use std::{
 
 use super::{Flight, Machine, World};
 use crate::keeper::model::script::Step;
-use crate::keeper::{Call, Done, model::etcd::Etcd, pending_query::Query};
+use crate::{
+    hash::HashState,
+    keeper::{Call, Done, model::etcd::Etcd, pending_query::Query},
+};
 
 impl World {
     /// A number that is the same for two states if the same can follow from both, and the checks
@@ -21,7 +24,7 @@ impl World {
     /// Without it nothing is missed, because whoever is given an old token has a lock that is not
     /// there.
     pub(in crate::keeper::model) fn fingerprint(&self) -> u64 {
-        let mut seen = Fingerprint(foldhash::fast::FixedState::default().build_hasher());
+        let mut seen = Fingerprint(HashState::default().build_hasher());
         let Self { etcd, machines, unkept, faults, troubled, .. } = self;
         seen.note((etcd.revision, &etcd.leases, etcd.last_lease, unkept, self.ticks(), faults));
         for kv in etcd.found.values() {
@@ -53,7 +56,7 @@ impl World {
 }
 
 /// Hashes what is noted.
-struct Fingerprint(foldhash::fast::FoldHasher<'static>);
+struct Fingerprint(<HashState as BuildHasher>::Hasher);
 
 impl Fingerprint {
     fn note(&mut self, part: impl Debug) {
@@ -97,7 +100,7 @@ impl Fingerprint {
         self.note(asked);
         self.note((&keeper.reclaims, &keeper.adoptions, keeper.history.revision()));
         self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.expiring));
-        self.note((&keeper.slots, shared.table().shown()));
+        self.note((&keeper.slots, &*shared.table()));
     }
 }
 

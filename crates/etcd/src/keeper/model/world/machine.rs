@@ -6,9 +6,10 @@ use super::*;
 use crate::{
     clock::{self, Uptime},
     failure::Failure,
+    keep_alive::LeaseEvent,
     keeper::{Call, Done, Keeper, Message},
     keys::NameKey,
-    lease::{LeaseEvent, Renewal},
+    lease::Renewal,
     table::{Ending, LocalOutcome, Status, Terminated},
     watch::Watched,
 };

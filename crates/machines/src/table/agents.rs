@@ -18,7 +18,8 @@ use crate::{
 };
 
 impl Table {
-    pub(crate) fn open_agent(&mut self, bucket: u64) -> (AgentId, AgentSerial) {
+    /// Notes an agent of this bucket. Returns its id, and its number for the thread.
+    pub fn open_agent(&mut self, bucket: u64) -> (AgentId, AgentSerial) {
         let serial = self.next_agent;
         self.next_agent += 1;
         let requests = HashSet::default();
@@ -29,18 +30,19 @@ impl Table {
     }
 
     /// The agent's number for the thread.
-    pub(crate) fn agent(&self, agent: AgentId) -> Option<AgentSerial> {
+    pub fn agent(&self, agent: AgentId) -> Option<AgentSerial> {
         self.agents.get(agent.index()).map(|agent| agent.serial)
     }
 
-    pub(crate) fn close_agent(&mut self, agent: AgentId) -> Terminated {
+    /// [Terminates](Self::terminate) an agent, and forgets it.
+    pub fn close_agent(&mut self, agent: AgentId) -> Terminated {
         let terminated = self.terminate(agent);
         self.agents.try_remove(agent.index());
         terminated
     }
 
     /// Ends all that the agent has.
-    pub(crate) fn terminate(&mut self, agent: AgentId) -> Terminated {
+    pub fn terminate(&mut self, agent: AgentId) -> Terminated {
         let mut all = Terminated::default();
         let Some(Agent { terminated, requests, .. }) = self.agents.get_mut(agent.index()) else {
             return all;
@@ -53,7 +55,7 @@ impl Table {
             let id = RequestId::from_parts(narrow(index), request.serial);
             // From here on, only the end of the agent ends the key.
             let key = request.key.take();
-            all.ended.extend(key.map(|key| (id, request.finished(id, key, None))));
+            all.ended.extend(key.map(|key| (id, request.finished(key, None))));
             request.agent = None;
             unname(&mut self.names, &request.of, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
@@ -67,7 +69,7 @@ impl Table {
     }
 
     /// Notes how long an agent's lease lasts. Returns `false` if it is too late for that.
-    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
+    pub fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
         let Some(found) = found(&mut self.agents, serial, agent) else { return true };
         let is_late = is_over(found.ends) || is_over(Some(term.ends));
         if !is_late {
@@ -77,22 +79,22 @@ impl Table {
     }
 
     /// Whether an agent's lease is over by the clock.
-    pub(crate) fn is_over(&self, serial: AgentSerial, agent: AgentId) -> bool {
+    pub fn is_over(&self, serial: AgentSerial, agent: AgentId) -> bool {
         self.agents
             .get(agent.index())
             .is_some_and(|found| found.serial == serial && is_over(found.ends))
     }
 
-    /// To be called when all keys of the agent in etcd are gone, or will be. Its locks are lost, and
-    /// its waiting requests have to be made again. A request that etcd never knew of has no place to
+    /// To be called when all keys of the agent in the store are gone, or will be. Its locks are lost, and
+    /// its waiting requests have to be made again. A request that the store never knew of has no place to
     /// lose, and waits for another lease. Returns the wakers to call, and the requests to make again.
-    pub(crate) fn lose_agent(
+    pub fn lose_agent(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
         how: Lost,
     ) -> (Vec<Waker>, Vec<Again>) {
-        let (mut wakers, mut again) = (Vec::new(), Vec::new());
+        let (mut wakers, mut again, store) = (Vec::new(), Vec::new(), self.store);
         let Some(found) = found(&mut self.agents, serial, agent) else { return (wakers, again) };
         (found.ends, found.lease) = (None, None);
         for &index in &found.requests {
@@ -104,7 +106,8 @@ impl Table {
                 let id = RequestId::from_parts(narrow(index), request.serial);
                 again.push(Again { of: request.of.clone(), id, key: Some(key) });
             } else {
-                let error = if request.queued > 0 { lease_lost() } else { never_queued() };
+                let error =
+                    if request.queued > 0 { lease_lost(store) } else { never_queued(store) };
                 request.state.end(error, how, &mut wakers);
             }
         }
@@ -112,9 +115,9 @@ impl Table {
         (wakers, again)
     }
 
-    /// To be called when the key of a waiting request in etcd is gone. The request has to be made
+    /// To be called when the key of a waiting request in the store is gone. The request has to be made
     /// again, as after the end of its lease. Returns its agent and the request.
-    pub(crate) fn wait_again(&mut self, id: RequestId) -> Option<(AgentSerial, Again)> {
+    pub fn wait_again(&mut self, id: RequestId) -> Option<(AgentSerial, Again)> {
         let serial = self.agent_of(id)?;
         let request = self.find(id)?;
         let key = request.key?;
@@ -130,7 +133,7 @@ impl Table {
     /// To be called when no lease can be had: requests fail that have waited this long for a lease,
     /// and never had a place in a queue. Returns the wakers to call, and whether requests are left
     /// that want a lease.
-    pub(crate) fn fail_agent(
+    pub fn fail_agent(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
@@ -155,47 +158,49 @@ impl Table {
     }
 
     /// Whether a request of an agent is not answered yet.
-    pub(crate) fn waits(&self, serial: AgentSerial, agent: AgentId) -> bool {
+    pub fn waits(&self, serial: AgentSerial, agent: AgentId) -> bool {
         let found = self.agents.get(agent.index()).filter(|found| found.serial == serial);
         let mut requests = found.into_iter().flat_map(|found| &found.requests);
         requests.any(|&index| matches!(self.requests[index].state, State::Pending(_)))
     }
 
     /// Notes that an agent goes on under a lease, and how long the lease lasts.
-    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
+    pub fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
         if let Some(found) = found(&mut self.agents, serial, agent) {
             (found.ends, found.term) = (Some(term.ends), term);
         }
     }
 
     /// All times of the agent's lease, if it has one.
-    pub(crate) fn term(&self, agent: AgentId) -> Option<LeaseTimes> {
+    pub fn term(&self, agent: AgentId) -> Option<LeaseTimes> {
         let agent = self.agents.get(agent.index())?;
         (agent.ends == Some(agent.term.ends)).then_some(agent.term)
     }
 
     /// Notes that the agent's locks and requests stand under this lease from now on.
-    pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
+    pub fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
         if let Some(found) = found(&mut self.agents, serial, agent) {
             found.lease = Some(lease);
         }
     }
 
-    pub(crate) fn lease(&self, agent: AgentId) -> Option<Share> {
+    /// The agent's share of the lease that its locks and requests stand under.
+    pub fn lease(&self, agent: AgentId) -> Option<Share> {
         self.agents.get(agent.index())?.lease
     }
 
     /// Notes that the connection owns names under this lease from now on.
-    pub(crate) fn set_own_share(&mut self, own: Share) {
+    pub fn set_own_share(&mut self, own: Share) {
         self.own_share = Some(own);
     }
 
-    pub(crate) fn own_share(&self) -> Option<Share> {
+    /// The share of the connection itself, and of no agent.
+    pub fn own_share(&self) -> Option<Share> {
         self.own_share
     }
 
     /// When the agent's lease is over, if it has one.
-    pub(crate) fn ends(&self, agent: AgentId) -> Option<Uptime> {
+    pub fn ends(&self, agent: AgentId) -> Option<Uptime> {
         self.agents.get(agent.index())?.ends
     }
 }

@@ -10,13 +10,13 @@ use super::{
     entries::{AgentSerial, State},
 };
 use crate::{
-    keys::NameKey,
-    values::{LONGEST_BUCKET, MOST_INSIDE, Outer},
+    names::NameKey,
+    notes::{LONGEST_BUCKET, MOST_INSIDE, Outer},
 };
 
 impl Table {
     /// Notes that a waiting request was made inside this lock, which is held.
-    pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
+    pub fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
         if let Some(outer) = self.outer(lock) {
             return self.put_outer(id, outer);
         }
@@ -50,11 +50,7 @@ impl Table {
     }
 
     /// Notes how long a waiting request waits. Returns its agent, if that is news.
-    pub(crate) fn note_patience(
-        &mut self,
-        id: RequestId,
-        patience: Patience,
-    ) -> Option<AgentSerial> {
+    pub fn note_patience(&mut self, id: RequestId, patience: Patience) -> Option<AgentSerial> {
         let request = self.find(id)?;
         if request.said.patience >= patience || !matches!(request.state, State::Pending(_)) {
             return None;
@@ -74,7 +70,7 @@ impl Table {
 
     /// To be called when others have learned of locks that they did not know. Returns the agents
     /// whose keys have to say more because of this.
-    pub(crate) fn say_where(&mut self) -> Vec<AgentSerial> {
+    pub fn say_where(&mut self) -> Vec<AgentSerial> {
         let mut news = Vec::new();
         for id in mem::take(&mut self.inside_hidden) {
             let Some(request) = self.find(id) else { continue };

@@ -1,4 +1,4 @@
-//! What only this connection knows of a name that it owns: to be shown, or to be written to etcd.
+//! What only this connection knows of a name that it owns: to be shown, or to be written to the store.
 
 use navlock_core::{Mode, ResourceName};
 use navlock_engine::RequestId;
@@ -10,37 +10,45 @@ use super::{
 };
 use crate::{
     clock::Uptime,
-    keys::{NameKey, RequestKey},
-    slots::Slots,
+    names::{NameKey, RequestKey},
+    notes::RequestNotes,
     tokens::Grant,
-    values::RequestNotes,
 };
 
-/// A lock or request of a name that is owned, as it is shown, or written to etcd.
+/// A lock or request of a name that is owned, as it is shown, or written to the store.
 #[derive(Debug)]
-pub(crate) struct Handover {
-    pub(crate) id: RequestId,
-    pub(crate) agent: AgentSerial,
+pub struct Handover {
+    /// The lock or request.
+    pub id: RequestId,
+    /// Its agent.
+    pub agent: AgentSerial,
     /// The key that it will have.
-    pub(crate) key: RequestKey,
+    pub key: RequestKey,
     /// The name, if keys have only a hash of it.
-    pub(crate) name: Option<ResourceName>,
-    pub(crate) mode: Mode,
+    pub name: Option<ResourceName>,
+    /// Its mode.
+    pub mode: Mode,
     /// The grant, if it is a lock.
-    pub(crate) grant: Option<Grant>,
-    /// The place that the request had in etcd's queue before.
-    pub(crate) place: Option<QueueOrder>,
+    pub grant: Option<Grant>,
+    /// The place that the request had in the store's queue before.
+    pub place: Option<QueueOrder>,
     /// Since when it waits, or is a lock.
-    pub(crate) since: Uptime,
-    pub(crate) asked: u64,
-    pub(crate) said: RequestNotes,
+    pub since: Uptime,
+    /// When it was made, by [`monotonic`](crate::clock::monotonic).
+    pub asked: u64,
+    /// What its caller has said of it.
+    pub said: RequestNotes,
 }
 
 impl Table {
-    /// Notes that a name is given up, so that later requests for it go to etcd. Returns the locks and
-    /// requests that are [here](Self::here) and have to be written to etcd.
-    pub(crate) fn leave(&mut self, of: &(u64, NameKey), slots: &mut Slots) -> Vec<Handover> {
-        let leavers = self.here(of, |id| slots.take(id));
+    /// Notes that a name is given up, so that later requests for it go to the store. Returns the locks and
+    /// requests that are [here](Self::here) and have to be written to the store.
+    pub fn leave(
+        &mut self,
+        of: &(u64, NameKey),
+        key: impl FnMut(RequestId) -> RequestKey,
+    ) -> Vec<Handover> {
+        let leavers = self.here(of, key);
         self.owned.remove(of);
         for &index in self.names.get(of).into_iter().flatten() {
             self.requests[index].is_here = false;
@@ -53,9 +61,9 @@ impl Table {
         leavers
     }
 
-    /// The locks and requests of a name that is owned, with the keys that they would have in etcd: first the
+    /// The locks and requests of a name that is owned, with the keys that they would have in the store: first the
     /// locks, in the order of their grants, then the requests, in the order of their calls.
-    pub(crate) fn here(
+    pub fn here(
         &self,
         of: &(u64, NameKey),
         mut key: impl FnMut(RequestId) -> RequestKey,
@@ -86,7 +94,7 @@ impl Table {
     }
 
     /// The keys of the locks and requests of a bucket that have not ended.
-    pub(crate) fn live(&self, bucket: u64) -> impl Iterator<Item = RequestKey> {
+    pub fn live(&self, bucket: u64) -> impl Iterator<Item = RequestKey> {
         let of = self.requests.iter().filter(move |(_, request)| request.of.0 == bucket);
         let live = |request: &Request| matches!(request.state, State::Pending(_) | State::Held(..));
         of.filter_map(move |(_, request)| request.key.filter(|_| live(request)))

@@ -1,7 +1,6 @@
-//! Names that this connection owns: requests for them are granted here, without etcd.
+//! Names that this connection owns: requests for them are granted here, without the store.
 //!
-//! While this connection's owner key of a name stands in etcd (see
-//! [`Phase::Owned`](crate::keys::Phase)), nobody else is granted the name. So the requests of this
+//! While this connection's owner key of a name stands in the store, nobody else is granted the name. So the requests of this
 //! connection need only a queue of their own here, in the order of the calls. Each caller does what
 //! is next in the queue, with the table locked. The thread says when a name begins to be owned, and
 //! when that ends.
@@ -13,8 +12,8 @@
 //!
 //! # Invariant
 //!
-//! A request that *is here*, in such a queue or held from it, has no key in etcd, and nothing about it is on
-//! its way to etcd. Between calls, the first request that waits here cannot be granted.
+//! A request that *is here*, in such a queue or held from it, has no key in the store, and nothing about it is on
+//! its way to the store. Between calls, the first request that waits here cannot be granted.
 
 use std::{collections::BTreeMap, mem, task::Waker};
 
@@ -24,20 +23,20 @@ use navlock_core::{
 };
 use navlock_engine::{AgentId, RequestId};
 
-#[cfg(test)]
+#[cfg(feature = "simulated")]
 use super::owned_name::HeldHere;
 use super::{
     Table,
     entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, is_over, narrow},
     owned_name::{GrantState, LocalOutcome, Owned, QueueOrder, Started, Usage},
 };
-use crate::{clock::Uptime, failure::lease_lost, keys::NameKey, lease::LeaseName, tokens};
+use crate::{clock::Uptime, failure::lease_lost, lease::LeaseName, names::NameKey, tokens};
 
 impl Table {
     /// Queues or answers a request here, if this connection owns its name. The request was just made,
-    /// or the thread has just heard of it. `None` if the request has to be sent to etcd, or is here
+    /// or the thread has just heard of it. `None` if the request has to be sent to the store, or is here
     /// already.
-    pub(crate) fn take_here(&mut self, id: RequestId) -> Option<LocalOutcome> {
+    pub fn take_here(&mut self, id: RequestId) -> Option<LocalOutcome> {
         let of = self.name_of(id)?;
         let owned = self.owned.get_mut(&of)?;
         let request = self.requests.get_mut(id.index())?;
@@ -47,7 +46,7 @@ impl Table {
         let agent = self.agents.get(request.agent?.index())?;
         let (is_known, mode) = (owned.is_of(agent), request.kind.mode());
         let is_granted = match request.kind {
-            // The request comes after requests of others, which etcd queues.
+            // The request comes after requests of others, which the store queues.
             RequestKind::Wait(_) if owned.is_for_run() => return None,
             RequestKind::Wait(_) => {
                 request.is_here = true;
@@ -104,8 +103,8 @@ impl Table {
         self.find(id).map(|request| request.of.clone())
     }
 
-    /// Whether the request is here, so that etcd does not know it.
-    pub(crate) fn is_here(&mut self, id: RequestId) -> bool {
+    /// Whether the request is here, so that the store does not know it.
+    pub fn is_here(&mut self, id: RequestId) -> bool {
         self.find(id).is_some_and(|request| request.is_here)
     }
 
@@ -140,7 +139,7 @@ impl Table {
 
     /// To be called when an agent has got a lease: grants the agent what it can be granted. Returns
     /// the wakers to call.
-    pub(crate) fn process_of(&mut self, agent: AgentId) -> Vec<Waker> {
+    pub fn process_of(&mut self, agent: AgentId) -> Vec<Waker> {
         if self.owned.is_empty() {
             return Vec::new();
         }
@@ -178,7 +177,7 @@ impl Table {
 
     /// Notes that this connection owns a name since this revision. From now on, its requests for
     /// the name wait here: all of them, or those of the run alone.
-    pub(crate) fn own(
+    pub fn own(
         &mut self,
         of: &(u64, NameKey),
         made: i64,
@@ -224,7 +223,7 @@ impl Table {
 
     /// To be called when the locks of a name that was about to be given up could not be written.
     /// They are here again until they end, and nobody is granted the name meanwhile.
-    pub(crate) fn keep_lease(
+    pub fn keep_lease(
         &mut self,
         of: &(u64, NameKey),
         made: i64,
@@ -248,8 +247,8 @@ impl Table {
         self.owned.insert(of.clone(), owned);
     }
 
-    /// Notes that a lock was written to etcd in this revision.
-    pub(crate) fn settle(&mut self, id: RequestId, made: i64) {
+    /// Notes that a lock was written to the store in this revision.
+    pub fn settle(&mut self, id: RequestId, made: i64) {
         let Some(request) = self.find(id) else { return };
         if let State::Held(grant, _) = &mut request.state {
             grant.made = made;
@@ -258,8 +257,8 @@ impl Table {
         }
     }
 
-    /// Notes that the locks of a name of which etcd does not know yet are lost at this moment.
-    pub(crate) fn limit(&mut self, of: &(u64, NameKey), ends: Uptime) {
+    /// Notes that the locks of a name of which the store does not know yet are lost at this moment.
+    pub fn limit(&mut self, of: &(u64, NameKey), ends: Uptime) {
         for &index in self.names.get(of).into_iter().flatten() {
             let request = &mut self.requests[index];
             if matches!(request.state, State::Held(grant, _) if grant.made == i64::MAX) {
@@ -270,7 +269,7 @@ impl Table {
 
     /// Notes that this connection does not own a name any more, and that the name's locks are lost.
     /// Returns the wakers to call, and the requests to make again.
-    pub(crate) fn lose_name(
+    pub fn lose_name(
         &mut self,
         of: &(u64, NameKey),
         how: Lost,
@@ -295,7 +294,7 @@ impl Table {
                 let id = RequestId::from_parts(narrow(index), request.serial);
                 again.push((*agent, Again { of: of.clone(), id, key: None }));
             } else {
-                request.state.end(lease_lost(), how, &mut wakers);
+                request.state.end(lease_lost(self.store), how, &mut wakers);
             }
         }
         again.sort_by_key(|(_, again)| again.id.serial());
@@ -304,20 +303,20 @@ impl Table {
 
     /// Stops granting the names that are owned under this lease, because it is not certain any more
     /// that they are owned.
-    pub(crate) fn close_under(&mut self, lease: i64) {
+    pub fn close_under(&mut self, lease: i64) {
         let under = self.owned.values_mut().filter(|owned| owned.lease.id == lease);
         under.for_each(Owned::close);
     }
 
     /// Stops granting this name, as [`close_under`](Self::close_under) does for many names.
-    pub(crate) fn close(&mut self, of: &(u64, NameKey)) {
+    pub fn close(&mut self, of: &(u64, NameKey)) {
         if let Some(owned) = self.owned.get_mut(of) {
             owned.close();
         }
     }
 
     /// The names that are owned under this lease, in the order in which they became owned.
-    pub(crate) fn owned_under(&self, lease: i64) -> Vec<(u64, NameKey)> {
+    pub fn owned_under(&self, lease: i64) -> Vec<(u64, NameKey)> {
         let under = self.owned.iter().filter(|(_, owned)| owned.lease.id == lease);
         let mut under: Vec<_> = under.map(|(of, owned)| (owned.made, of.clone())).collect();
         under.sort_by_key(|&(made, _)| made);
@@ -325,7 +324,7 @@ impl Table {
     }
 
     /// How a name that is owned is used.
-    pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
+    pub fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
         let owned = self.owned.get(of)?;
         let Owned { granted, gate, .. } = *owned;
         let (held, is_for_run) = (owned.held(), owned.is_for_run());
@@ -333,17 +332,9 @@ impl Table {
         Some(Usage { granted, held, is_used, is_for_run, gate })
     }
 
-    /// The names that are owned.
-    #[cfg(test)]
-    pub(crate) fn owned_names(&self) -> impl std::fmt::Debug {
-        let mut all: Vec<_> = self.owned.iter().collect();
-        all.sort_by_key(|(_, owned)| owned.made);
-        all
-    }
-
     /// The locks that are held here, and their agents.
-    #[cfg(test)]
-    pub(crate) fn held_here(&self) -> impl Iterator<Item = HeldHere> {
+    #[cfg(feature = "simulated")]
+    pub fn held_here(&self) -> impl Iterator<Item = HeldHere> {
         self.owned.iter().flat_map(move |(of, owned)| {
             let requests = self.names.get(of).into_iter().flatten();
             let held = requests.map(|&index| &self.requests[index]);
@@ -355,7 +346,7 @@ impl Table {
     }
 
     /// How many names are owned.
-    pub(crate) fn count_owned(&self) -> usize {
+    pub fn count_owned(&self) -> usize {
         self.owned.len()
     }
 }

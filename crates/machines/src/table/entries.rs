@@ -3,7 +3,7 @@
 use std::{collections::HashSet, mem, task::Waker};
 
 use navlock_core::{
-    Error, Lost, ResourceName,
+    Error, Lost, Mode, ResourceName,
     host::{Answer, RequestKind},
     look::LockId,
 };
@@ -11,16 +11,15 @@ use navlock_engine::{AgentId, RequestId};
 
 use crate::{
     clock::{Uptime, monotonic},
-    ended::Ended,
     hash::HashState,
-    keys::{NameKey, Phase, RequestKey},
     lease::{LeaseTimes, Share},
+    names::{NameKey, RequestKey},
+    notes::RequestNotes,
     tokens::Grant,
-    values::RequestNotes,
 };
 
 /// The serial number of an agent, which is never used twice.
-pub(crate) type AgentSerial = u64;
+pub type AgentSerial = u64;
 
 pub(super) struct Agent {
     pub(super) serial: AgentSerial,
@@ -47,11 +46,11 @@ pub(super) struct Request {
     pub(super) kind: RequestKind,
     /// The bucket of the request, and how its name is spelled in keys.
     pub(super) of: (u64, NameKey),
-    /// The request's key in etcd, if etcd may know of it.
+    /// The request's key in the store, if the store may know of it.
     pub(super) key: Option<RequestKey>,
-    /// Whether this connection owns the request's name, and etcd does not know of the request.
+    /// Whether this connection owns the request's name, and the store does not know of the request.
     pub(super) is_here: bool,
-    /// When the request's lock is lost, if etcd does not have it by then. Its agent's lease may last longer.
+    /// When the request's lock is lost, if the store does not have it by then. Its agent's lease may last longer.
     pub(super) ends: Option<Uptime>,
     /// The revision in which the request began to wait; 0 until that is known.
     pub(super) queued: i64,
@@ -81,29 +80,38 @@ pub(super) enum OnLeaseEnd {
     Fail,
 }
 
-/// A request that has to be made again, because everything that etcd knew of it is gone.
-pub(crate) struct Again {
+/// A request that has to be made again, because everything that the store knew of it is gone.
+#[derive(Debug)]
+pub struct Again {
     /// The bucket and name of the request.
-    pub(crate) of: (u64, NameKey),
-    pub(crate) id: RequestId,
-    /// The key that the request had, if etcd may know of it.
-    pub(crate) key: Option<RequestKey>,
+    pub of: (u64, NameKey),
+    /// The request.
+    pub id: RequestId,
+    /// The key that the request had, if the store may know of it.
+    pub key: Option<RequestKey>,
 }
 
 /// The state of a request or lock.
-pub(crate) enum State {
+#[derive(Debug)]
+pub enum State {
+    /// It waits, and this waker is called when it is answered.
     Pending(Waker),
+    /// It is a lock, and these wakers are called when it is lost.
     Held(Grant, Vec<Waker>),
+    /// It could not be granted at once.
     Unavailable,
+    /// It has failed.
     Failed(Error),
+    /// It was a lock, which is lost.
     Lost(Lost),
 }
 
 /// The state of a request or lock, as the thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
+pub enum Status {
     /// The request waits, since this revision; 0 if that is not known yet.
     Pending(i64),
+    /// The request is a lock.
     Held(Grant),
     /// The request was answered in another way, and is not forgotten yet.
     Ended,
@@ -111,15 +119,21 @@ pub(crate) enum Status {
     Absent,
 }
 
-/// A request or lock that was ended, and that etcd may know of.
-pub(crate) struct Finished {
+/// A request or lock that was ended, and that the store may know of.
+#[derive(Debug)]
+pub struct Finished {
     /// The bucket and name of the request.
-    pub(crate) of: (u64, NameKey),
-    pub(crate) ended: Ended,
+    pub of: (u64, NameKey),
+    /// The key that it has.
+    pub key: RequestKey,
+    /// Its mode.
+    pub mode: Mode,
+    /// Whether it was a lock for certain.
+    pub was_held: bool,
     /// The agent of the request, if the agent has not been terminated.
-    pub(crate) agent: Option<AgentSerial>,
+    pub agent: Option<AgentSerial>,
     /// Whether the request was over already.
-    pub(crate) was_over: bool,
+    pub was_over: bool,
 }
 
 impl Request {
@@ -168,20 +182,14 @@ impl Request {
     }
 
     /// What the thread is told when the request has to end and has this key.
-    pub(super) fn finished(
-        &self,
-        id: RequestId,
-        key: RequestKey,
-        agent: Option<AgentSerial>,
-    ) -> Finished {
+    pub(super) fn finished(&self, key: RequestKey, agent: Option<AgentSerial>) -> Finished {
         let was_over = !matches!(self.state, State::Pending(_) | State::Held(..));
-        let only = matches!(self.state, State::Held(..)).then_some(Phase::Held);
-        let ended = Ended { id: Some(id), request: key, mode: self.kind.mode(), only };
-        Finished { of: self.of.clone(), ended, agent, was_over }
+        let (mode, was_held) = (self.kind.mode(), matches!(self.state, State::Held(..)));
+        Finished { of: self.of.clone(), key, mode, was_held, agent, was_over }
     }
 
     pub(super) fn status(&self) -> Status {
-        // The agent has ended, and with it everything that etcd knows of the request.
+        // The agent has ended, and with it everything that the store knows of the request.
         if self.agent.is_none() {
             return Status::Absent;
         }
@@ -210,7 +218,7 @@ impl State {
     }
 
     /// The answer to the request, if there is one yet.
-    pub(crate) fn answer(&self) -> Option<Result<Answer, Error>> {
+    pub fn answer(&self) -> Option<Result<Answer, Error>> {
         match self {
             Self::Pending(_) => None,
             Self::Held(grant, _) => Some(Ok(Answer::Granted(grant.token))),

@@ -1,4 +1,4 @@
-//! The lease of a connection: the locks and requests of its agents end with it.
+//! The lease of a machine, and its terms: the locks and requests of its agents end with it.
 
 use std::time::Duration;
 
@@ -8,27 +8,32 @@ use crate::clock::Uptime;
 
 /// A lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LeaseName {
-    pub(crate) cluster: u64,
-    pub(crate) id: i64,
+pub struct LeaseName {
+    /// The number of the store, so that a lease of another one is not taken for this one.
+    pub cluster: u64,
+    /// The number of the lease there.
+    pub id: i64,
 }
 
 /// The part of a lease that belongs to one agent, or to the connection for all of its agents. When
 /// the connection is dead, others can end the keys under the lease by this share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) lease: LeaseName,
-    pub(crate) client_id: ClientId,
+pub struct Share {
+    /// The lease.
+    pub lease: LeaseName,
+    /// The client id of the agent, or of the connection.
+    pub client_id: ClientId,
 }
 
 impl Share {
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
+    /// The share as bytes, which others keep without reading them.
+    pub fn to_bytes(self) -> Vec<u8> {
         let Self { lease: LeaseName { cluster, id }, client_id } = self;
         [&cluster.to_be_bytes()[..], &id.to_be_bytes(), &client_id.to_bytes()].concat()
     }
 
     /// `None` if these bytes are no share.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (cluster, rest) = bytes.split_first_chunk()?;
         let (id, client_id) = rest.split_first_chunk()?;
         let lease =
@@ -37,25 +42,26 @@ impl Share {
     }
 }
 
-/// A stretch of time in which etcd keeps a lease for certain.
+/// A stretch of time in which the store keeps a lease for certain.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Renewal {
-    /// When the renewal was sent that etcd has answered. Etcd counts from a later moment.
-    pub(crate) sent: Uptime,
-    pub(crate) time_to_live: Duration,
+pub struct Renewal {
+    /// When the renewal was sent that the store has answered. The store counts from a later moment.
+    pub sent: Uptime,
+    /// How long the store keeps the lease from that moment on.
+    pub time_to_live: Duration,
 }
 
 /// What a renewal means for the holder of the lease.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LeaseTimes {
+pub struct LeaseTimes {
     /// When the lease was last renewed.
-    pub(crate) heard: Uptime,
+    pub heard: Uptime,
     /// By when the lease should be renewed again.
-    pub(crate) due: Uptime,
+    pub due: Uptime,
     /// When the holder counts its locks as lost.
-    pub(crate) ends: Uptime,
-    /// When etcd may give the locks to others, by a clock that is as slow as clocks may be.
-    pub(crate) expires: Uptime,
+    pub ends: Uptime,
+    /// When the store may give the locks to others, by a clock that is as slow as clocks may be.
+    pub expires: Uptime,
 }
 
 /// How much the rates of two clocks differ at most, in millionths: twice the drift of a quartz
@@ -66,7 +72,7 @@ impl Renewal {
     /// The times of the lease after this renewal. `margin` is the time from the moment at which a
     /// holder counts its locks as lost to the moment at which others may be granted these locks.
     /// `call` is how long a renewal may take.
-    pub(crate) fn term(self, margin: Duration, call: Duration) -> LeaseTimes {
+    pub fn term(self, margin: Duration, call: Duration) -> LeaseTimes {
         let Self { sent, time_to_live } = self;
         let certain = time_to_live.saturating_sub(time_to_live / 1_000_000 * DRIFT);
         LeaseTimes {
@@ -84,24 +90,14 @@ const LONGEST_DEFAULT_MARGIN: Duration = Duration::from_secs(2);
 /// The margin, unless it is configured: a fifth of the time to live, 2 s at most. A holder counts
 /// its locks as lost this long before others may be granted them. In this time, the work under the
 /// locks ends.
-pub(crate) fn default_margin(time_to_live: Duration) -> Duration {
+pub fn default_margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(LONGEST_DEFAULT_MARGIN)
 }
 
 /// How long after a renewal the next one is sent. The time is short enough that a few renewals may
 /// fail before the lease ends.
-pub(crate) fn pause(time_to_live: Duration) -> Duration {
+pub fn pause(time_to_live: Duration) -> Duration {
     time_to_live / 3
-}
-
-/// An event of the keep-alive of a lease.
-#[derive(Clone, Debug)]
-pub(crate) enum LeaseEvent {
-    /// Etcd keeps the lease for the time of this renewal. What was found in the connection's mailbox
-    /// with it: the owner keys of the names that others want.
-    Renewed(Renewal, Vec<Vec<u8>>),
-    /// Etcd does not know the lease any more.
-    Gone,
 }
 
 #[cfg(test)]
@@ -109,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_gives_up_before_etcd_does() {
+    fn a_holder_gives_up_before_the_store_does() {
         for seconds in [2, 10, 60] {
             let time_to_live = Duration::from_secs(seconds);
             let sent = Uptime::now();

@@ -1,8 +1,8 @@
 //! The table of agents, requests and locks, with the states that callers see.
 //!
-//! Callers and the [thread](crate::thread) that speaks to etcd share the table. Callers make and
-//! end entries. The thread sets their states, except for names that are [`owned`], whose states
-//! callers set themselves.
+//! Callers and the thread that speaks to the store share the table. Callers make and end entries. The
+//! thread sets their states, except for names that the machine owns (`table/owned.rs`), whose states callers set
+//! themselves.
 
 mod agents;
 mod entries;
@@ -11,7 +11,6 @@ mod known;
 mod nested;
 mod owned;
 mod owned_name;
-#[cfg(test)]
 mod shown;
 
 use std::{
@@ -21,7 +20,7 @@ use std::{
 };
 
 use navlock_core::{
-    Error, Lost, ResourceName, Unreachable,
+    Error, Lost, ResourceName,
     host::{RequestKind, clip_bytes},
 };
 use navlock_engine::{AgentId, RequestId};
@@ -29,19 +28,19 @@ use slab::Slab;
 
 use crate::{
     clock::Uptime,
+    failure::gone,
     hash::HashState,
-    keys::{NameKey, RequestKey},
     lease::Share,
-    slots::Slots,
-    values::{LONGEST_TEXT, RequestNotes},
+    names::{NameKey, RequestKey},
+    notes::{LONGEST_TEXT, RequestNotes},
 };
 
-#[cfg(test)]
-pub(crate) use self::owned_name::{HeldHere, Usage};
-pub(crate) use self::{
+#[cfg(feature = "simulated")]
+pub use self::owned_name::HeldHere;
+pub use self::{
     entries::{Again, AgentSerial, Finished, State, Status},
     handover::Handover,
-    owned_name::{LocalOutcome, QueueOrder, Started},
+    owned_name::{GrantState, LocalOutcome, QueueOrder, Started, Usage},
 };
 use self::{
     entries::{Agent, OnLeaseEnd, Request, is_over, narrow},
@@ -50,7 +49,9 @@ use self::{
 
 /// Agents and requests.
 #[derive(Default)]
-pub(crate) struct Table {
+pub struct Table {
+    /// What the store is called.
+    store: &'static str,
     agents: Slab<Agent>,
     requests: Slab<Request>,
     /// The requests for each name in each bucket, without the requests of agents that were
@@ -69,7 +70,7 @@ pub(crate) struct Table {
     next_bucket: u64,
     next_request: u64,
     next_agent: AgentSerial,
-    /// Whether nobody speaks to etcd any more.
+    /// Whether nobody speaks to the store any more.
     gone: bool,
 }
 
@@ -79,57 +80,72 @@ struct OpenBucket {
 }
 
 /// What has ended with an agent.
-#[derive(Default)]
-pub(crate) struct Terminated {
+#[derive(Debug, Default)]
+pub struct Terminated {
     /// The wakers to call.
-    pub(crate) wakers: Vec<Waker>,
-    /// What etcd may know of.
-    pub(crate) ended: Vec<(RequestId, Finished)>,
+    pub wakers: Vec<Waker>,
+    /// What the store may know of.
+    pub ended: Vec<(RequestId, Finished)>,
     /// Names that were owned for a run that is over.
-    pub(crate) over: Vec<(u64, NameKey)>,
+    pub over: Vec<(u64, NameKey)>,
 }
 
 /// What follows from the end of a request or lock.
-pub(crate) struct Ending {
+#[derive(Debug)]
+pub struct Ending {
     /// The last state, for the caller to drop without the table locked.
-    pub(crate) state: State,
-    /// What etcd may know of.
-    pub(crate) finished: Option<Finished>,
+    pub state: State,
+    /// What the store may know of.
+    pub finished: Option<Finished>,
     /// The wakers to call.
-    pub(crate) wakers: Vec<Waker>,
+    pub wakers: Vec<Waker>,
     /// The name, if it was owned for a run that is over.
-    pub(crate) over: Option<(u64, NameKey)>,
+    pub over: Option<(u64, NameKey)>,
 }
 
 /// What follows from a request that was made inside a lock.
 #[derive(Debug, Default)]
-pub(crate) struct Nested {
+pub struct Nested {
     /// The agent whose keys have to say more.
-    pub(crate) said: Option<AgentSerial>,
+    pub said: Option<AgentSerial>,
     /// Names that this connection owns, and whose locks others have to see.
-    pub(crate) hidden: Vec<(u64, NameKey)>,
+    pub hidden: Vec<(u64, NameKey)>,
 }
 
 /// A request that is about to be sent.
-pub(crate) struct Sent {
+#[derive(Debug)]
+pub struct Sent {
     /// The name, if keys have only a hash of it.
-    pub(crate) name: Option<ResourceName>,
-    pub(crate) kind: RequestKind,
-    pub(crate) key: RequestKey,
-    pub(crate) asked: u64,
-    pub(crate) said: RequestNotes,
+    pub name: Option<ResourceName>,
+    /// What is asked for.
+    pub kind: RequestKind,
+    /// The key that it has from now on.
+    pub key: RequestKey,
+    /// When it was made, by [`monotonic`](crate::clock::monotonic).
+    pub asked: u64,
+    /// What its caller has said of it.
+    pub said: RequestNotes,
 }
 
-/// A lock or request of an agent that etcd may know of.
-pub(crate) struct KnownOf {
-    pub(crate) name: NameKey,
-    pub(crate) key: RequestKey,
-    pub(crate) said: RequestNotes,
+/// A lock or request of an agent that the store may know of.
+#[derive(Debug)]
+pub struct KnownOf {
+    /// Its name.
+    pub name: NameKey,
+    /// Its key.
+    pub key: RequestKey,
+    /// What its caller has said of it.
+    pub said: RequestNotes,
 }
 
 impl Table {
+    /// The table of a connection to the store that is called so in messages.
+    pub fn new(store: &'static str) -> Self {
+        Self { store, ..Self::default() }
+    }
+
     /// Opens the bucket of this name once more. Returns its number.
-    pub(crate) fn open_bucket(&mut self, name: &str) -> u64 {
+    pub fn open_bucket(&mut self, name: &str) -> u64 {
         if let Some(open) = self.buckets.get_mut(name) {
             open.uses += 1;
             return open.number;
@@ -142,14 +158,14 @@ impl Table {
 
     /// Ends one use of the bucket. To be called when everything that follows from this use has been
     /// heard.
-    pub(crate) fn close_bucket(&mut self, name: &str) {
+    pub fn close_bucket(&mut self, name: &str) {
         if let Some(open) = self.buckets.get_mut(name) {
             open.uses -= 1;
         }
     }
 
     /// Forgets the bucket if nobody uses it. Returns whether nobody does.
-    pub(crate) fn forget_bucket(&mut self, name: &str) -> bool {
+    pub fn forget_bucket(&mut self, name: &str) -> bool {
         let is_unused = self.buckets.get(name).is_none_or(|open| open.uses == 0);
         if is_unused {
             self.buckets.remove(name);
@@ -158,7 +174,11 @@ impl Table {
     }
 
     /// Notes a request. Returns its id, and its agent's number.
-    pub(crate) fn request(
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Terminated`] if the agent has ended, [`Error::Unreachable`] if nobody speaks to the store any more.
+    pub fn request(
         &mut self,
         agent: AgentId,
         name: &ResourceName,
@@ -167,7 +187,7 @@ impl Table {
         waker: &Waker,
     ) -> Result<(RequestId, AgentSerial), Error> {
         if self.gone {
-            return Err(gone());
+            return Err(gone(self.store));
         }
         let found = match self.agents.get_mut(agent.index()) {
             Some(found) if !found.terminated => found,
@@ -193,7 +213,7 @@ impl Table {
     }
 
     /// Ends a request or lock and forgets it.
-    pub(crate) fn finish(&mut self, id: RequestId) -> Option<Ending> {
+    pub fn finish(&mut self, id: RequestId) -> Option<Ending> {
         self.find(id)?;
         let freed = self.end_here(id.index());
         let request = self.requests.remove(id.index());
@@ -203,7 +223,7 @@ impl Table {
             unname(&mut self.names, &request.of, id.index());
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
-        let finished = request.key.map(|key| request.finished(id, key, agent));
+        let finished = request.key.map(|key| request.finished(key, agent));
         let wakers = freed.as_ref().map(|of| self.process(of)).unwrap_or_default();
         let over = freed.filter(|of| self.is_run_over(of));
         Some(Ending { state: request.state, finished, wakers, over })
@@ -215,7 +235,7 @@ impl Table {
 
     /// The state of a request, if it is not forgotten. Also whether it is a lock that is lost by
     /// the clock although nobody has said so yet.
-    pub(crate) fn state(&mut self, id: RequestId) -> Option<(&mut State, bool)> {
+    pub fn state(&mut self, id: RequestId) -> Option<(&mut State, bool)> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
         let request = self.find(id)?;
@@ -224,36 +244,41 @@ impl Table {
         Some((&mut request.state, is_held && is_over))
     }
 
-    pub(crate) fn status(&mut self, id: RequestId) -> Status {
+    /// The state of a request, for the thread.
+    pub fn status(&mut self, id: RequestId) -> Status {
         match self.find(id) {
             None => Status::Absent,
             Some(request) => request.status(),
         }
     }
 
-    /// Notes that etcd may know of the request from now on. `None` if nobody wants the request any
+    /// Notes that the store may know of the request from now on. `None` if nobody wants the request any
     /// more.
-    pub(crate) fn send(&mut self, id: RequestId, slots: &mut Slots) -> Option<Sent> {
+    pub fn send(
+        &mut self,
+        id: RequestId,
+        key: impl FnOnce(RequestId) -> RequestKey,
+    ) -> Option<Sent> {
         let request = self.find(id)?;
         // This connection may have owned the name meanwhile, and may have written the request then.
         let is_known = request.is_here || request.key.is_some();
         if !matches!(request.state, State::Pending(_)) || is_known {
             return None;
         }
-        let key = slots.take(id);
+        let key = key(id);
         request.key = Some(key);
         let (name, said) = (request.hashed_name(), request.said.clone());
         Some(Sent { name, kind: request.kind, key, asked: request.asked, said })
     }
 
     /// Notes that the request was not sent. Returns the key that it would have had.
-    pub(crate) fn keep_back(&mut self, id: RequestId) -> Option<RequestKey> {
+    pub fn keep_back(&mut self, id: RequestId) -> Option<RequestKey> {
         self.find(id)?.key.take()
     }
 
-    /// Notes that etcd does not know of the request after all. Returns its agent, if the request is
+    /// Notes that the store does not know of the request after all. Returns its agent, if the request is
     /// still wanted.
-    pub(crate) fn take_back(&mut self, id: RequestId) -> Option<AgentSerial> {
+    pub fn take_back(&mut self, id: RequestId) -> Option<AgentSerial> {
         let request = self.find(id)?;
         request.key = None;
         if !matches!(request.state, State::Pending(_)) {
@@ -264,24 +289,25 @@ impl Table {
     }
 
     /// The name of the request, as it is spelled in keys.
-    pub(crate) fn name_key(&mut self, id: RequestId) -> Option<NameKey> {
+    pub fn name_key(&mut self, id: RequestId) -> Option<NameKey> {
         Some(self.find(id)?.of.1.clone())
     }
 
     /// The agent of the request.
-    pub(crate) fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
+    pub fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
         let agent = self.find(id)?.agent?;
         self.agent(agent)
     }
 
-    pub(crate) fn queued(&mut self, id: RequestId, revision: i64) {
+    /// Notes that a request waits since this revision.
+    pub fn queued(&mut self, id: RequestId, revision: i64) {
         if let Some(request) = self.find(id) {
             request.queued = revision;
         }
     }
 
     /// Answers a request, if it waits. Returns the waker to call.
-    pub(crate) fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
+    pub fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
         // The answer is too late: the caller is about to be told that the lease is over. Or the
@@ -290,10 +316,7 @@ impl Table {
         if is_over(ends) {
             return None;
         }
-        let request = self.find(id)?;
-        if !matches!(request.state, State::Pending(_)) {
-            return None;
-        }
+        let request = self.find(id).filter(|of| matches!(of.state, State::Pending(_)))?;
         match mem::replace(&mut request.state, answer) {
             State::Pending(waker) => Some(waker),
             _ => None,
@@ -302,14 +325,14 @@ impl Table {
 
     /// Tells a request that does not wait, and was not sent, that the name is not to be had. Returns the waker
     /// to call.
-    pub(crate) fn refuse(&mut self, id: RequestId) -> Option<Waker> {
+    pub fn refuse(&mut self, id: RequestId) -> Option<Waker> {
         let request = self.find(id).filter(|request| request.key.is_none())?;
         let waits = !matches!(request.kind, RequestKind::IfAvailable(_));
         if waits { None } else { self.answer(id, State::Unavailable) }
     }
 
     /// Notes that a lock has gone. Returns the wakers to call.
-    pub(crate) fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
+    pub fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let agent = self.find(id).and_then(|request| request.agent);
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
@@ -322,7 +345,7 @@ impl Table {
 
     /// Notes a request that another connection has made. It cannot be answered before the agent
     /// has its lease: see [`revive`](Self::revive).
-    pub(crate) fn reclaim(
+    pub fn reclaim(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
@@ -346,15 +369,15 @@ impl Table {
         Some(self.insert(agent, request))
     }
 
-    /// Notes that nobody speaks to etcd any more. Returns the wakers to call.
-    pub(crate) fn orphan(&mut self) -> Vec<Waker> {
+    /// Notes that nobody speaks to the store any more. Returns the wakers to call.
+    pub fn orphan(&mut self) -> Vec<Waker> {
         self.gone = true;
         // This connection grants nothing any more either, and keeps no queues.
         self.owned.clear();
         let mut wakers = Vec::new();
         for (_, request) in &mut self.requests {
             request.is_here = false;
-            request.state.end(gone(), Lost::Disconnected, &mut wakers);
+            request.state.end(gone(self.store), Lost::Disconnected, &mut wakers);
         }
         wakers
     }
@@ -372,8 +395,4 @@ fn unname(
             names.remove(of);
         }
     }
-}
-
-pub(crate) fn gone() -> Error {
-    Unreachable::other("the thread that spoke to etcd has ended").into()
 }

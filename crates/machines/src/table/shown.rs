@@ -1,12 +1,12 @@
-//! The contents of a table, for tests that compare tables.
+//! The table as it is shown: everything on which its further course depends, in an order of its own, so that
+//! tables can be compared.
 
-use std::fmt::Debug;
+use std::fmt;
 
 use super::Table;
 
-impl Table {
-    /// Everything on which the further course of the table depends.
-    pub(crate) fn shown(&self) -> impl Debug {
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let agents = self.agents.iter().map(|(at, agent)| {
             (at, agent.serial, agent.bucket, agent.terminated, agent.ends, agent.lease)
         });
@@ -18,7 +18,9 @@ impl Table {
         let mut buckets: Vec<_> =
             self.buckets.values().map(|open| (open.number, open.uses)).collect();
         buckets.sort_unstable();
+        let mut owned: Vec<_> = self.owned.iter().collect();
+        owned.sort_by_key(|(_, owned)| owned.made);
         let (agents, requests) = (agents.collect::<Vec<_>>(), requests.collect::<Vec<_>>());
-        (agents, requests, buckets, self.owned_names())
+        (agents, requests, buckets, owned).fmt(f)
     }
 }

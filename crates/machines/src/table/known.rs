@@ -1,4 +1,4 @@
-//! Requests and locks of the table that etcd may know of, by name and by agent.
+//! Requests and locks of the table that the store may know of, by name and by agent.
 
 use navlock_engine::{AgentId, RequestId};
 
@@ -8,23 +8,23 @@ use super::{
 };
 use crate::{
     clock::Uptime,
-    keys::{NameKey, RequestKey},
+    names::{NameKey, RequestKey},
 };
 
 impl Table {
     /// Whether there is any request or lock of this name.
-    pub(crate) fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
+    pub fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
         self.names.contains_key(&(bucket, name.clone()))
     }
 
     /// Whether any request for this name waits.
-    pub(crate) fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
+    pub fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
         let mut of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
         of.any(|&index| matches!(self.requests[index].status(), Status::Pending(_)))
     }
 
     /// Since when the first request for this name waits that waits.
-    pub(crate) fn waits_since(&self, bucket: u64, name: &NameKey) -> Option<Uptime> {
+    pub fn waits_since(&self, bucket: u64, name: &NameKey) -> Option<Uptime> {
         let of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
         let of = of.map(|&index| &self.requests[index]);
         let waits = of.filter(|of| matches!(of.status(), Status::Pending(_)));
@@ -32,17 +32,13 @@ impl Table {
     }
 
     /// Whether there are no requests at all.
-    pub(crate) fn is_unused(&self) -> bool {
+    pub fn is_unused(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// All pending requests and locks of this name that etcd may know of, in the order of the
+    /// All pending requests and locks of this name that the store may know of, in the order of the
     /// requests.
-    pub(crate) fn of_name(
-        &self,
-        bucket: u64,
-        name: &NameKey,
-    ) -> Vec<(RequestId, RequestKey, Status)> {
+    pub fn of_name(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, RequestKey, Status)> {
         let is_alive = |status| matches!(status, Status::Pending(_) | Status::Held(_));
         let of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
         let of = of.map(|&index| (index, &self.requests[index]));
@@ -57,11 +53,9 @@ impl Table {
         alive
     }
 
-    /// All pending requests and locks that etcd may know of. For each: the bucket and the name,
+    /// All pending requests and locks that the store may know of. For each: the bucket and the name,
     /// whether it is held, and its agent.
-    pub(crate) fn alive(
-        &self,
-    ) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {
+    pub fn alive(&self) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {
         self.names.iter().flat_map(move |((bucket, name), of)| {
             of.iter().filter_map(move |&index| {
                 let request = &self.requests[index];
@@ -76,8 +70,8 @@ impl Table {
         })
     }
 
-    /// All locks and requests of the agent that etcd may know of, in the order of the requests.
-    pub(crate) fn known_of(&self, agent: AgentId) -> Vec<KnownOf> {
+    /// All locks and requests of the agent that the store may know of, in the order of the requests.
+    pub fn known_of(&self, agent: AgentId) -> Vec<KnownOf> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let is_alive =
             |request: &&Request| matches!(request.status(), Status::Pending(_) | Status::Held(_));
@@ -92,8 +86,8 @@ impl Table {
         all.into_iter().map(known).collect()
     }
 
-    /// All pending requests of the agent that etcd may know of.
-    pub(crate) fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, NameKey, RequestKey)> {
+    /// All pending requests of the agent that the store may know of.
+    pub fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, NameKey, RequestKey)> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let pending = agent.requests.iter().filter_map(|&index| {
             let request = &self.requests[index];

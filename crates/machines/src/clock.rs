@@ -10,46 +10,49 @@ use navlock_platform::clock;
 /// The time of a lease goes on while its holder's machine sleeps. The clock of `Instant` stands
 /// still meanwhile on Linux: by that clock, a holder would believe in a lock that belongs to
 /// somebody else.
+#[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Uptime(Duration);
+pub struct Uptime(Duration);
 
 impl Uptime {
-    pub(crate) fn now() -> Self {
-        #[cfg(test)]
+    /// This moment.
+    pub fn now() -> Self {
+        #[cfg(feature = "simulated")]
         if let Some(set) = set::now() {
             return set;
         }
         Self(Duration::from_nanos(clock::uptime()))
     }
 
-    pub(crate) fn after(self, time: Duration) -> Self {
+    /// The moment that is this much later.
+    pub fn after(self, time: Duration) -> Self {
         Self(self.0.saturating_add(time))
     }
 
-    pub(crate) fn before(self, time: Duration) -> Self {
+    /// The moment that is this much earlier.
+    pub fn before(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(time))
     }
 
     /// The moment that is this long after the start of the machine.
-    #[cfg(test)]
-    pub(crate) fn now_at(since_start: Duration) -> Self {
+    pub fn now_at(since_start: Duration) -> Self {
         Self(since_start)
     }
 
     /// How long ago it was.
-    pub(crate) fn elapsed(self) -> Duration {
+    pub fn elapsed(self) -> Duration {
         Self::now().0.saturating_sub(self.0)
     }
 
     /// The time since the start of the machine.
-    pub(crate) fn since_start(self) -> Duration {
+    pub fn since_start(self) -> Duration {
         self.0
     }
 }
 
 /// Now, in nanoseconds on the clock that all processes of the machine share.
-pub(crate) fn monotonic() -> u64 {
-    #[cfg(test)]
+pub fn monotonic() -> u64 {
+    #[cfg(feature = "simulated")]
     if let Some(set) = set::now() {
         return u64::try_from(set.since_start().as_nanos()).unwrap_or(u64::MAX);
     }
@@ -57,8 +60,8 @@ pub(crate) fn monotonic() -> u64 {
 }
 
 /// Now, in milliseconds since 1970, for people. No decision depends on this.
-pub(crate) fn wall_millis() -> u64 {
-    #[cfg(test)]
+pub fn wall_millis() -> u64 {
+    #[cfg(feature = "simulated")]
     if set::now().is_some() {
         return 0;
     }
@@ -67,14 +70,14 @@ pub(crate) fn wall_millis() -> u64 {
 }
 
 /// The same for this moment in the past.
-pub(crate) fn wall_millis_at(moment: Uptime) -> u64 {
+pub fn wall_millis_at(moment: Uptime) -> u64 {
     let ago = u64::try_from(moment.elapsed().as_millis()).unwrap_or(u64::MAX);
     wall_millis().saturating_sub(ago)
 }
 
 /// A clock that a test sets.
-#[cfg(test)]
-pub(crate) mod set {
+#[cfg(feature = "simulated")]
+pub mod set {
     use std::{cell::Cell, time::Duration};
 
     use super::Uptime;
@@ -88,7 +91,7 @@ pub(crate) mod set {
     }
 
     /// From now on, this thread's clock stands at this time.
-    pub(crate) fn to(since_start: Duration) {
+    pub fn to(since_start: Duration) {
         NOW.set(Some(Uptime(since_start)));
     }
 }

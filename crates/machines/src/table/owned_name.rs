@@ -6,11 +6,11 @@ use navlock_core::{Mode, host::Answer};
 use navlock_engine::RequestId;
 
 use super::entries::{Agent, AgentSerial, is_over};
-#[cfg(test)]
-use crate::keys::NameKey;
+#[cfg(feature = "simulated")]
+use crate::names::NameKey;
 use crate::{
-    keys::RequestKey,
     lease::LeaseName,
+    names::RequestKey,
     tokens::{self, Grant},
 };
 
@@ -28,33 +28,35 @@ pub(super) struct Owned {
     pub(super) exclusive: bool,
     /// The indices of the requests that wait, by their serial numbers, which grow with the calls.
     pub(super) queue: BTreeMap<u64, usize>,
-    /// If the name is owned for a run alone, the places that the requests of the run had in etcd's
+    /// If the name is owned for a run alone, the places that the requests of the run had in the store's
     /// queue, by the same serial numbers.
     pub(super) run: BTreeMap<u64, QueueOrder>,
     pub(super) gate: GrantState,
 }
 
-/// The place of a request in etcd's queue: the revision that made it, and its place among the
+/// The place of a request in the store's queue: the revision that made it, and its place among the
 /// requests of that revision.
-pub(crate) type QueueOrder = (i64, u64);
+pub type QueueOrder = (i64, u64);
 
 /// Whether requests for an owned name are granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GrantState {
+pub enum GrantState {
+    /// They are.
     Open,
     /// No more requests are granted, because the name is being given up, or because it is not
     /// certain that it is still owned.
     Closed,
-    /// No more requests are granted, and the name cannot be given up, because etcd has refused to
+    /// No more requests are granted, and the name cannot be given up, because the store has refused to
     /// write its locks.
     Stuck,
 }
 
 /// What has become of a request for an owned name.
 #[derive(Debug)]
-pub(crate) enum LocalOutcome {
+pub enum LocalOutcome {
     /// The request is answered.
     Answered {
+        /// The answer.
         answer: Answer,
         /// The wakers of the callers from whom the lock was taken.
         wakers: Vec<Waker>,
@@ -63,61 +65,68 @@ pub(crate) enum LocalOutcome {
     },
     /// The request waits. The thread has to be told if the agent has no lease yet, or if the name
     /// is not granted here any more.
-    Waits { is_known: bool },
+    Waits {
+        /// Whether the thread need not be told.
+        is_known: bool,
+    },
 }
 
 /// What becomes of requests when a name begins to be owned.
 #[derive(Debug, Default)]
-pub(crate) struct Started {
-    pub(crate) wakers: Vec<Waker>,
-    /// Keys that are not in etcd any more, and the requests that had them.
-    pub(crate) freed: Vec<(RequestKey, RequestId)>,
+pub struct Started {
+    /// The wakers to call.
+    pub wakers: Vec<Waker>,
+    /// Keys that are not in the store any more, and the requests that had them.
+    pub freed: Vec<(RequestKey, RequestId)>,
     /// Whether a request cannot be granted here, because its agent's locks stand under another
     /// lease.
-    pub(crate) has_strangers: bool,
+    pub has_strangers: bool,
     /// Agents that wait and have no lease yet.
-    pub(crate) without_lease: Vec<AgentSerial>,
+    pub without_lease: Vec<AgentSerial>,
 }
 
 /// How an owned name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// How often the name was granted.
-    pub(crate) granted: u64,
+    pub granted: u64,
     /// How the name is held, if it is.
-    pub(crate) held: Option<Mode>,
+    pub held: Option<Mode>,
     /// Whether the name is held, or waited for.
-    pub(crate) is_used: bool,
+    pub is_used: bool,
     /// Whether the name is owned for a run alone.
-    pub(crate) is_for_run: bool,
-    pub(crate) gate: GrantState,
+    pub is_for_run: bool,
+    /// Whether requests for it are granted.
+    pub gate: GrantState,
 }
 
 impl Usage {
     /// How agents of this connection hold the name, if they do for certain, and if that keeps out a lock of
     /// this mode.
-    pub(crate) fn keeps_out(self, mode: Mode) -> Option<Mode> {
+    pub fn keeps_out(self, mode: Mode) -> Option<Mode> {
         let held = self.held.filter(|_| self.gate == GrantState::Open)?;
         ((mode, held) != (Mode::Shared, Mode::Shared)).then_some(held)
     }
 
     /// Whether the name has to be given up, because no more requests are granted and all locks have
     /// ended.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.held.is_none() && self.gate != GrantState::Open || !self.is_used && self.is_for_run
     }
 }
 
 /// A lock that only this connection knows.
-#[cfg(test)]
-pub(crate) struct HeldHere {
-    pub(crate) name: NameKey,
+#[cfg(feature = "simulated")]
+#[derive(Debug)]
+pub struct HeldHere {
+    /// Its name.
+    pub name: NameKey,
     /// The revision that made the owner key.
-    pub(crate) made: i64,
+    pub made: i64,
     /// The lease of the owner key.
-    pub(crate) lease: i64,
+    pub lease: i64,
     /// The agent that holds the lock.
-    pub(crate) agent: AgentSerial,
+    pub agent: AgentSerial,
 }
 
 impl Owned {

@@ -1,0 +1,23 @@
+//! Errors that callers are told, whatever store they are about.
+
+use navlock_core::{Error, Unreachable, UnreachableKind};
+
+/// The error for callers when the thread that spoke to this store has ended.
+pub fn gone(store: &str) -> Error {
+    Unreachable::other(format!("the thread that spoke to {store} has ended")).into()
+}
+
+/// The error for a request that may not have come to the store before its lease ended.
+pub(crate) fn never_queued(store: &str) -> Error {
+    let why = format!(
+        "cannot reach {store}: it has not answered the request before the lease of this machine was over; \
+         try again"
+    );
+    Unreachable::new(UnreachableKind::TimedOut, why).into()
+}
+
+/// The error for a request that waited under a lease that has ended.
+pub fn lease_lost(store: &str) -> Error {
+    let why = "could not be kept, and the place in the queue is lost; try again";
+    Unreachable::other(format!("the lease in {store} {why}")).into()
+}
