@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_etcd_client::{Client, StatusResponse};
+use navlock_machines::thread::runtime;
 use tokio::time;
 
 use crate::{
+    STORE,
     calls::{self, FULL},
     data::{Step, Transaction},
     failure::Failure,
@@ -15,7 +17,6 @@ use crate::{
     keys::BucketKeys,
     members::Members,
     options::EtcdOptions,
-    runtime::runtime,
 };
 
 /// How often etcd is written to. The number is odd, so that there is a median.
@@ -76,7 +77,7 @@ pub struct Member {
 /// [`Error::Refused`] if the options cannot be used. The answer tells what is wrong with etcd.
 pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
     options.check()?;
-    Ok(runtime()?.block_on(async {
+    Ok(runtime(STORE)?.block_on(async {
         let mut endpoints = Vec::with_capacity(options.endpoints.len());
         for endpoint in &options.endpoints {
             let member = member(endpoint, options).await;
@@ -96,7 +97,7 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
             },
             Err(error) => (None, Err(error)),
         };
-        Health { endpoints, refused, round_trip, time_to_live: options.time_to_live }
+        Health { endpoints, refused, round_trip, time_to_live: options.times.time_to_live }
     }))
 }
 
@@ -124,8 +125,8 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
             answer => answer,
         }
     };
-    let answered = time::timeout(options.timeout, asked).await;
-    let answered = answered.map_err(|_| Failure::timed_out(options.timeout).error())?;
+    let answered = time::timeout(options.times.timeout, asked).await;
+    let answered = answered.map_err(|_| Failure::timed_out(options.times.timeout).error())?;
     let status = answered.map_err(|error| Failure::from(error).error())?;
     Ok(Member {
         version: status.version.clone(),
@@ -150,7 +151,7 @@ async fn status(
 /// How long a write takes. The key is under a lease, so that it is removed even if this process
 /// dies.
 async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration, Failure> {
-    let timeout = options.call();
+    let timeout = options.times.call();
     let (lease, _) = calls::lease(members.clone(), options.seconds(), timeout).await?;
     let lease = lease.id;
     let key = BucketKeys::new(&options.namespace, BUCKET).probe(lease);

@@ -1,7 +1,7 @@
 //! The state machine of one connection: it knows the agents, names and leases of the connection,
 //! and decides which calls to etcd are made.
 //!
-//! Sans-IO: the keeper makes no call itself, and the [thread](crate::thread) drives it. The calling
+//! Sans-IO: the keeper makes no call itself, and the [store](crate::store) drives it. The calling
 //! order is at [`Keeper`].
 
 mod agent;
@@ -37,14 +37,15 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 pub(crate) use navlock_core::host::wake_all as wake;
 use navlock_engine::RequestId;
+pub(crate) use navlock_machines::{messages::Message, store::Shared};
 
-pub(crate) use self::messages::{Call, Done, Listed, Message, Operated, Why};
+pub(crate) use self::messages::{Call, Done, Listed, News, Operated, Why};
 use self::{
     agent::{Agent, LeaseState},
     gone::Gone,
@@ -64,7 +65,7 @@ use crate::{
     mirror::Entry,
     options::EtcdOptions,
     slots::{Owner, Slots},
-    table::{Finished, Table},
+    table::Finished,
     view::View,
 };
 
@@ -74,29 +75,14 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(15);
 /// How often the keeper looks for names that nobody here uses any more.
 const CLEANUP: Duration = Duration::from_secs(1);
 
-/// The state that the callers and the thread share.
-///
-/// # Invariant
-///
-/// No waker is called or dropped while the table is locked.
-#[derive(Default)]
-pub(crate) struct Shared(Mutex<Table>);
-
-impl Shared {
-    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
-        // A poisoned mutex may be used: only a waker's `clone` can panic while the table is locked,
-        // and it is called before anything is changed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The state of one connection.
 ///
 /// # Calling order
 ///
-/// The [thread](crate::thread) tells the keeper
+/// The [store](crate::store) tells the keeper
 ///
-/// - what callers want, and what a watch or a lease brings: [`handle_message`](Self::handle_message);
+/// - what callers want: [`handle_message`](Self::handle_message);
+/// - what a watch or a lease brings: [`handle_news`](Self::handle_news);
 /// - the outcome of each call: [`handle_done`](Self::handle_done);
 /// - that time has passed, a few times a second while the keeper is not [idle](Self::is_idle):
 ///   [`handle_tick`](Self::handle_tick);
@@ -185,10 +171,10 @@ impl Keeper {
     pub(crate) fn is_idle(&self) -> bool {
         let is_asked = !self.agents.is_empty() || !self.queries.is_empty();
         let is_waiting = !self.watches.is_empty() || !self.expiring.is_empty();
-        !is_asked && !is_waiting && !self.slots.has_spent()
+        !is_asked && !is_waiting && !self.is_quitting && !self.slots.has_spent()
     }
 
-    /// Does what a caller wants, or what follows from the event of a watch or a lease.
+    /// Does what a caller wants.
     pub(crate) fn handle_message(&mut self, message: Message) {
         match message {
             Message::OpenBucket { bucket, name } => {
@@ -230,8 +216,16 @@ impl Keeper {
                 self.query(bucket, name, most, asks, answer);
             }
             Message::Reclaim { serial, claims, answer } => self.reclaim(serial, claims, answer),
-            Message::Lease { lease, word } => self.lease_event(lease, word),
-            Message::Watched { watch, watched } => self.watched(watch, watched),
+            // The thread does these, because they concern others.
+            Message::Revoke { .. } | Message::Evict { .. } | Message::Silences { .. } => {}
+        }
+    }
+
+    /// Takes in what a watch or a lease brings.
+    pub(crate) fn handle_news(&mut self, news: News) {
+        match news {
+            News::Lease { lease, word } => self.lease_event(lease, word),
+            News::Watched { watch, watched } => self.watched(watch, watched),
         }
     }
 

@@ -7,7 +7,8 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use navlock_core::{ClientId, FencingToken, ResourceName, host::Eviction};
+use navlock_core::{ClientId, host::Eviction};
+use navlock_machines::messages::Held;
 use tokio::time;
 
 use crate::{
@@ -46,7 +47,7 @@ pub(crate) async fn revoke(
     });
     let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
     // After that time the leases have ended by themselves.
-    time::timeout(options.time_to_live, all).await.unwrap_or(false)
+    time::timeout(options.times.time_to_live, all).await.unwrap_or(false)
 }
 
 /// Does this for the keys under one lease. Another cluster may have a lease with the same number; that
@@ -58,7 +59,7 @@ async fn under(
     whose: HashSet<ClientId>,
     spared: &HashSet<Vec<u8>>,
 ) -> Result<bool, Failure> {
-    let timeout = options.call();
+    let timeout = options.times.call();
     let found = calls::under(members, lease.id, timeout).await?;
     if found.cluster != lease.cluster {
         return Ok(true);
@@ -83,13 +84,6 @@ async fn under(
     Ok(is_over)
 }
 
-/// A name, and the holders that were seen, each with its token.
-pub(crate) struct Held {
-    pub(crate) bucket: String,
-    pub(crate) name: ResourceName,
-    pub(crate) seen: Vec<(ClientId, FencingToken)>,
-}
-
 /// Removes all locks of the name, if all of them are among those that were seen.
 pub(crate) async fn evict(
     members: Members,
@@ -100,7 +94,7 @@ pub(crate) async fn evict(
     let seen: HashSet<_> = seen.into_iter().collect();
     let keys = BucketKeys::new(&options.namespace, &bucket);
     let of_name = keys.name(&NameKey::new(&name));
-    let (start, end, timeout) = (of_name.held(), of_name.end_of_held(), options.call());
+    let (start, end, timeout) = (of_name.held(), of_name.end_of_held(), options.times.call());
     let listed =
         calls::list(members.clone(), start.clone(), (usize::MAX, 0), Duration::ZERO, timeout)
             .await?;

@@ -82,10 +82,8 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod backend;
 mod bucket;
 mod calls;
-mod connection;
 mod credentials;
 mod data;
 mod ended;
@@ -104,11 +102,10 @@ mod mirror;
 mod options;
 mod query;
 mod reach;
-mod runtime;
 mod silence;
 mod slots;
+mod store;
 mod strays;
-mod thread;
 mod transactions;
 mod values;
 mod view;

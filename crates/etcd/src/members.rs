@@ -17,12 +17,14 @@ mod search;
 
 use std::{
     collections::HashSet,
+    fmt,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use navlock_core::{Error, Unreachable, UnreachableKind, host::seconds};
 use navlock_etcd_client::Client;
+use navlock_machines::store::Link;
 use tokio::{
     sync::watch,
     time::{self, Instant, sleep},
@@ -87,6 +89,24 @@ impl Member {
     }
 }
 
+impl Link for Members {
+    fn silent(&self) -> Option<Duration> {
+        let avoided = self.current().avoided?;
+        Some(avoided.elapsed()).filter(|silent| *silent >= MOMENT)
+    }
+
+    fn unreachable(&self) -> Error {
+        let message = format!("no answer from {}", self.current().endpoint);
+        Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, message)).error()
+    }
+}
+
+impl fmt::Debug for Members {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Members").field("member", &self.current().endpoint).finish_non_exhaustive()
+    }
+}
+
 impl Members {
     /// Connects to the first member that answers.
     ///
@@ -113,7 +133,7 @@ impl Members {
             }
             Err(Failure::Unknown(why))
         };
-        let why = match time::timeout(options.timeout, asked).await {
+        let why = match time::timeout(options.times.timeout, asked).await {
             Ok(Ok(((client, credentials), endpoint))) => {
                 let first = Member::new(client, credentials, endpoint, 0);
                 let current = Arc::new(watch::Sender::new(first));
@@ -128,7 +148,7 @@ impl Members {
             Ok(Err(Failure::Unknown(why))) => why,
             Ok(Err(Failure::NoLease | Failure::NoRevision)) => no_etcd(),
             Err(_) => {
-                let message = format!("no answer within {}", seconds(options.timeout));
+                let message = format!("no answer within {}", seconds(options.times.timeout));
                 Unreachable::new(UnreachableKind::TimedOut, message)
             }
         };
@@ -142,24 +162,6 @@ impl Members {
     /// The member to use.
     pub(crate) fn current(&self) -> Member {
         self.current.borrow().clone()
-    }
-
-    /// The endpoint that is used, and whether it answers, as far as is known.
-    pub(crate) fn spoken_to(&self) -> (String, bool) {
-        let Member { endpoint, avoided, .. } = self.current();
-        (endpoint, avoided.is_none())
-    }
-
-    /// For how long, at least, no member has answered, if this is more than a moment.
-    pub(crate) fn silent(&self) -> Option<Duration> {
-        let avoided = self.current().avoided?;
-        Some(avoided.elapsed()).filter(|silent| *silent >= MOMENT)
-    }
-
-    /// The error which says that no member answers.
-    pub(crate) fn unreachable(&self) -> Error {
-        let message = format!("no answer from {}", self.current().endpoint);
-        Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, message)).error()
     }
 
     /// The member to use. If the member does not answer, waits until one does, but no longer than
@@ -222,7 +224,7 @@ impl Members {
     /// the members.
     fn follow(&self) -> impl Future<Output = ()> + Send + use<> {
         let (options, mut changes) = (Arc::clone(&self.options), self.current.subscribe());
-        let pause = FOLLOWS * options.time_to_live;
+        let pause = FOLLOWS * options.times.time_to_live;
         let (current, learned) = (Arc::downgrade(&self.current), Arc::downgrade(&self.learned));
         let load = Arc::clone(&self.load);
         async move {
@@ -240,7 +242,7 @@ impl Members {
 
     async fn learn(&self) {
         let Member { mut client, endpoint, generation, .. } = self.current();
-        let said = match time::timeout(self.options.call(), client.member_list()).await {
+        let said = match time::timeout(self.options.times.call(), client.member_list()).await {
             Ok(Ok(said)) => said,
             // The user may lack the permission.
             Ok(Err(_)) => return,

@@ -2,18 +2,13 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-use navlock_core::{Error, Refusal, host::seconds};
+use navlock_core::{Error, Refusal};
+use navlock_machines::times::Times;
 
-use crate::{
-    credentials::Credentials,
-    lease::{LeaseTimes, Renewal, default_margin},
-};
+use crate::credentials::Credentials;
 
 /// The shortest time to live of a lease that etcd accepts as it is.
 const SHORTEST: Duration = Duration::from_secs(2);
-
-/// The smallest margin.
-const LEAST_MARGIN: Duration = Duration::from_millis(200);
 
 /// The shortest time between two pings of a server.
 const PING: Duration = Duration::from_secs(10);
@@ -44,13 +39,11 @@ pub struct EtcdOptions {
     source: Option<Source>,
     #[cfg(feature = "tls")]
     server_name: Option<String>,
-    pub(crate) time_to_live: Duration,
-    pub(crate) timeout: Duration,
+    pub(crate) times: Times,
     pub(crate) namespace: String,
     pub(crate) follows_members: bool,
     /// How often a name is taken before it is owned; 0 for never.
     pub(crate) taken: u32,
-    margin: Option<Duration>,
 }
 
 impl EtcdOptions {
@@ -63,12 +56,14 @@ impl EtcdOptions {
             source: None,
             #[cfg(feature = "tls")]
             server_name: None,
-            time_to_live: Duration::from_secs(10),
-            timeout: Duration::from_secs(5),
+            times: Times {
+                time_to_live: Duration::from_secs(10),
+                timeout: Duration::from_secs(5),
+                margin: None,
+            },
             namespace: "navlock".to_owned(),
             follows_members: true,
             taken: TAKEN,
-            margin: None,
         }
     }
 
@@ -86,7 +81,7 @@ impl EtcdOptions {
     /// is not called.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
-        self.time_to_live = time.max(SHORTEST);
+        self.times.time_to_live = time.max(SHORTEST);
         self
     }
 
@@ -95,7 +90,7 @@ impl EtcdOptions {
     /// longer than an eighth of the [time to live](Self::time_to_live), or half a second if that is more.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
-        self.timeout = time.max(Duration::from_millis(10));
+        self.times.timeout = time.max(Duration::from_millis(10));
         self
     }
 
@@ -117,7 +112,7 @@ impl EtcdOptions {
     /// The drift of clocks is added: 500 millionths of the time to live.
     #[must_use]
     pub fn margin(mut self, time: Duration) -> Self {
-        self.margin = Some(time);
+        self.times.margin = Some(time);
         self
     }
 
@@ -218,30 +213,9 @@ impl EtcdOptions {
 
     /// The time to live in whole seconds, as etcd counts it.
     pub(crate) fn seconds(&self) -> i64 {
-        let up = self.time_to_live.as_secs() + u64::from(self.time_to_live.subsec_nanos() > 0);
+        let time = self.times.time_to_live;
+        let up = time.as_secs() + u64::from(time.subsec_nanos() > 0);
         i64::try_from(up).unwrap_or(i64::MAX).max(2)
-    }
-
-    /// How long one call may take. There must be time for several calls before a lease ends.
-    pub(crate) fn call(&self) -> Duration {
-        self.timeout.min((self.time_to_live / 8).max(SHORTEST / 4))
-    }
-
-    /// How long before its end a lease with this time to live counts as over.
-    fn margin_of(&self, time_to_live: Duration) -> Duration {
-        self.margin.unwrap_or_else(|| default_margin(time_to_live))
-    }
-
-    /// For how long the work under a lock may go on after the lock is lost with its lease.
-    pub(crate) fn grace(&self) -> Duration {
-        self.margin_of(self.time_to_live)
-    }
-
-    /// The times of a lease after this renewal.
-    pub(crate) fn term(&self, renewal: Renewal) -> LeaseTimes {
-        let margin = self.margin_of(renewal.time_to_live);
-        // The lease may be another connection's, with a shorter time to live.
-        renewal.term(margin.min(renewal.time_to_live / 2), self.call())
     }
 
     /// # Errors
@@ -252,20 +226,7 @@ impl EtcdOptions {
         if self.endpoints.is_empty() {
             return Err(Error::refused("no etcd endpoint was given; give host:port"));
         }
-        if let Some(margin) = self.margin {
-            let most = self.time_to_live / 2;
-            if !(LEAST_MARGIN..=most).contains(&margin) {
-                return Err(Error::refused(format!(
-                    "a margin of {} does not fit into a time to live of {}: {} at least, or there is \
-                     no time to end what works under a lost lock, and {} at most, or locks could not \
-                     be renewed in time",
-                    seconds(margin),
-                    seconds(self.time_to_live),
-                    seconds(LEAST_MARGIN),
-                    seconds(most)
-                )));
-            }
-        }
+        self.times.check()?;
         self.credentials_now().map_err(Error::Refused)?;
         let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
         match https {
@@ -301,11 +262,11 @@ impl EtcdOptions {
         credentials: &Credentials,
     ) -> navlock_etcd_client::ConnectOptions {
         let options = navlock_etcd_client::ConnectOptions::new()
-            .with_connect_timeout(self.call())
+            .with_connect_timeout(self.times.call())
             // Each call notices by itself if a server has silently gone, and connects anew, so a
             // few pings are enough. Etcd hangs up on clients that ping more often than every 5 s,
             // or that ping without a call.
-            .with_keep_alive(PING.max(self.time_to_live / 8), self.call())
+            .with_keep_alive(PING.max(self.times.time_to_live / 8), self.times.call())
             .with_keep_alive_while_idle(false)
             .with_require_leader(true);
         #[cfg(feature = "tls")]
@@ -334,8 +295,7 @@ impl fmt::Debug for EtcdOptions {
         f.debug_struct("EtcdOptions")
             .field("endpoints", &self.endpoints)
             .field("credentials", &self.credentials)
-            .field("time_to_live", &self.time_to_live)
-            .field("timeout", &self.timeout)
+            .field("times", &self.times)
             .field("namespace", &self.namespace)
             .finish_non_exhaustive()
     }

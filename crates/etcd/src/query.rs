@@ -5,9 +5,10 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use navlock_core::{
-    AgentInfo, ClientId, Error, Inspected, LockInfo, LockManagerSnapshot,
+    AgentInfo, ClientId, Inspected, LockInfo,
     host::{Further, LockRef},
 };
+pub(crate) use navlock_machines::query::{Asks, QueryEntry, QueryResult};
 
 use crate::{
     clock::wall_millis,
@@ -19,38 +20,8 @@ use crate::{
     values::{Outer, RequestNotes, Value},
 };
 
-/// The held locks and pending requests, in order.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct QueryResult {
-    pub(crate) held: Vec<QueryEntry>,
-    pub(crate) pending: Vec<QueryEntry>,
-    /// Names whose owners were not asked what they hold.
-    pub(crate) owned: Vec<QueryEntry>,
-    /// How many locks and requests are left out.
-    pub(crate) left_out: u64,
-}
-
-/// A lock or request.
-#[derive(Clone, Debug)]
-pub(crate) struct QueryEntry {
-    pub(crate) inspected: Inspected,
-    /// The lease, if it is another connection's, or else 0.
-    pub(crate) lease: i64,
-}
-
 /// A lock or request, with its sort key.
 type Found = ((i64, u64, RequestKey), QueryEntry);
-
-/// Who is asked what is held of names that are owned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Asks {
-    /// Nobody: the names are shown as owned.
-    Nobody,
-    /// This connection is, which costs nothing. Others are not, because each question is two writes.
-    Ourselves,
-    /// All owners.
-    Owners,
-}
 
 /// How much is known of a name that a connection owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,25 +126,6 @@ fn further(
     further
 }
 
-impl QueryResult {
-    /// The result as a snapshot.
-    ///
-    /// DEVIATION: there is no snapshot of very many locks and requests. A snapshot has no place to say
-    /// that some are left out, and no bound.
-    pub(crate) fn into_snapshot(self) -> Result<LockManagerSnapshot, Error> {
-        let shown = self.held.len() + self.pending.len();
-        if self.left_out > 0 {
-            let all = u64::try_from(shown).unwrap_or(u64::MAX).saturating_add(self.left_out);
-            return Err(Error::refused(format!(
-                "the bucket has {all} locks and requests, and a snapshot tells of about {shown} at most; \
-                 use several buckets, or look at one name with 'navlock query NAME'"
-            )));
-        }
-        let plain = |all: Vec<QueryEntry>| all.into_iter().map(|one| one.inspected.lock).collect();
-        Ok(LockManagerSnapshot::new(plain(self.held), plain(self.pending)))
-    }
-}
-
 /// A stray key, shown as the lock or request that it is for transactions.
 fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, Found)> {
     let Range { name, phase, mode } = keys.range(&kv.key)?;
@@ -238,16 +190,5 @@ mod tests {
         assert_eq!(shown[0].inspected.further.order, (9, 0));
         let agent = shown[0].inspected.agent.as_ref().expect("it is shown as somebody");
         assert_eq!((&*agent.command, &*agent.host), ("(a machine)", "build-7"));
-    }
-
-    #[test]
-    fn of_very_many_there_is_no_snapshot_and_what_can_be_done_is_said() {
-        assert_eq!(QueryResult::default().into_snapshot(), Ok(LockManagerSnapshot::default()));
-        let seen = QueryResult { left_out: u64::MAX, ..QueryResult::default() };
-        let Err(Error::Refused(why)) = seen.into_snapshot() else { panic!("some are left out") };
-        assert!(
-            why.message()
-                .contains("use several buckets, or look at one name with 'navlock query NAME'")
-        );
     }
 }

@@ -9,16 +9,16 @@
 use std::{fmt, time::Duration};
 
 use navlock_core::{ClientId, Error, Mode, ResourceName};
+use navlock_machines::thread::runtime;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    calls,
+    STORE, calls,
     data::{KeyValue, removal},
     failure::Failure,
     keys::{BucketKeys, Phase, Range},
     members::Members,
     options::EtcdOptions,
-    runtime::runtime,
     transactions::MOST,
     values::Value,
 };
@@ -145,9 +145,9 @@ pub(crate) fn on_runtime<T>(
     ask: impl AsyncFnOnce(Members, Duration) -> Result<T, Failure>,
 ) -> Result<T, Error> {
     options.check()?;
-    runtime()?.block_on(async {
+    runtime(STORE)?.block_on(async {
         let members = Members::connect(options.clone()).await?;
-        ask(members, options.call()).await.map_err(Failure::error)
+        ask(members, options.times.call()).await.map_err(Failure::error)
     })
 }
 

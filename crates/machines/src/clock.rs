@@ -18,8 +18,8 @@ impl Uptime {
     /// This moment.
     pub fn now() -> Self {
         #[cfg(feature = "simulated")]
-        if let Some(set) = set::now() {
-            return set;
+        if let Some(set) = simulation::now() {
+            return Self(set);
         }
         Self(Duration::from_nanos(clock::uptime()))
     }
@@ -53,8 +53,8 @@ impl Uptime {
 /// Now, in nanoseconds on the clock that all processes of the machine share.
 pub fn monotonic() -> u64 {
     #[cfg(feature = "simulated")]
-    if let Some(set) = set::now() {
-        return u64::try_from(set.since_start().as_nanos()).unwrap_or(u64::MAX);
+    if let Some(set) = simulation::now() {
+        return u64::try_from(set.as_nanos()).unwrap_or(u64::MAX);
     }
     clock::monotonic()
 }
@@ -62,7 +62,7 @@ pub fn monotonic() -> u64 {
 /// Now, in milliseconds since 1970, for people. No decision depends on this.
 pub fn wall_millis() -> u64 {
     #[cfg(feature = "simulated")]
-    if set::now().is_some() {
+    if simulation::now().is_some() {
         return 0;
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -75,23 +75,5 @@ pub fn wall_millis_at(moment: Uptime) -> u64 {
     wall_millis().saturating_sub(ago)
 }
 
-/// A clock that a test sets.
 #[cfg(feature = "simulated")]
-pub mod set {
-    use std::{cell::Cell, time::Duration};
-
-    use super::Uptime;
-
-    thread_local! {
-        static NOW: Cell<Option<Uptime>> = const { Cell::new(None) };
-    }
-
-    pub(super) fn now() -> Option<Uptime> {
-        NOW.get()
-    }
-
-    /// From now on, this thread's clock stands at this time.
-    pub fn to(since_start: Duration) {
-        NOW.set(Some(Uptime(since_start)));
-    }
-}
+pub mod simulation;

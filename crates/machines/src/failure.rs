@@ -1,5 +1,7 @@
 //! Errors that callers are told, whatever store they are about.
 
+use std::io;
+
 use navlock_core::{Error, Unreachable, UnreachableKind};
 
 /// The error for callers when the thread that spoke to this store has ended.
@@ -20,4 +22,10 @@ pub(crate) fn never_queued(store: &str) -> Error {
 pub fn lease_lost(store: &str) -> Error {
     let why = "could not be kept, and the place in the queue is lost; try again";
     Unreachable::other(format!("the lease in {store} {why}")).into()
+}
+
+/// The error for a store that cannot be reached because the system has no such thing.
+pub(crate) fn failed(store: &str, what: &str, error: io::Error) -> Error {
+    let why = format!("cannot reach {store}: {error} at {what}");
+    Unreachable::other(why).caused_by(error).into()
 }

@@ -1,8 +1,9 @@
 //! What navlock's reaches between machines share, whatever store they meet in.
 //!
 //! This is not the crate to lock something with: use `navlock`. A reach between machines lets machines share
-//! locks by a store that all of them can use. This crate knows no store. It has the table of agents, requests and
-//! locks that callers see, and the terms of leases.
+//! locks by a store that all of them can use. This crate knows no store. It has what callers use
+//! ([`MachinesReach`](reach::MachinesReach)), the table of what they see, the thread that speaks to the store, and the
+//! terms of leases. A store implements [`Store`](store::Store), which is the whole seam.
 //!
 //! # Features
 //!
@@ -19,11 +20,19 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod backend;
 pub mod clock;
+mod connection;
 pub mod failure;
 pub mod hash;
 pub mod lease;
+pub mod messages;
 pub mod names;
 pub mod notes;
+pub mod query;
+pub mod reach;
+pub mod store;
 pub mod table;
+pub mod thread;
+pub mod times;
 pub mod tokens;

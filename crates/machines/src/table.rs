@@ -11,7 +11,8 @@ mod known;
 mod nested;
 mod owned;
 mod owned_name;
-mod shown;
+#[cfg(feature = "simulated")]
+pub mod simulation;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,8 +36,6 @@ use crate::{
     notes::{LONGEST_TEXT, RequestNotes},
 };
 
-#[cfg(feature = "simulated")]
-pub use self::owned_name::HeldHere;
 pub use self::{
     entries::{Again, AgentSerial, Finished, State, Status},
     handover::Handover,
@@ -48,7 +47,7 @@ use self::{
 };
 
 /// Agents and requests.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Table {
     /// What the store is called.
     store: &'static str,
@@ -74,6 +73,7 @@ pub struct Table {
     gone: bool,
 }
 
+#[derive(Debug)]
 struct OpenBucket {
     number: u64,
     uses: usize,

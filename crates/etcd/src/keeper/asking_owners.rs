@@ -154,14 +154,14 @@ impl Keeper {
 
     /// How long to wait for an owner that was asked to give up a name. A query waits twice as long.
     pub(super) fn owner_timeout(&self) -> Duration {
-        self.options.time_to_live.min(QUERY_TIMEOUT) / 2
+        self.options.times.time_to_live.min(QUERY_TIMEOUT) / 2
     }
 
     /// Since when the owner that this key names is known to have been asked what is asked there. So
     /// the next request does not start to wait anew for an owner that does not answer.
     pub(super) fn note_asked(&mut self, owned: &KeyValue) -> AskedOwner {
         let question = AskPurpose::of(&owned.value).map(|_| owned.written);
-        let lasts = Owning::lasts(&owned.value).unwrap_or(self.options.time_to_live);
+        let lasts = Owning::lasts(&owned.value).unwrap_or(self.options.times.time_to_live);
         let now = AskedOwner { question, seen: Uptime::now(), lasts };
         let known = self.asked.entry(owned.key.clone()).or_insert(now);
         if known.question != question || question.is_none() {
@@ -172,7 +172,7 @@ impl Keeper {
 
     /// Forgets owners that were asked long ago: by now each has answered, or its lease has ended.
     pub(super) fn forget_asked(&mut self) {
-        let own = self.options.time_to_live;
+        let own = self.options.times.time_to_live;
         self.asked.retain(|_, asked| asked.seen.elapsed() < 4 * own.max(asked.lasts));
     }
 
@@ -196,7 +196,7 @@ impl Keeper {
             }
             let waits = table.waits_since(bucket, name);
             if waits.is_some_and(|since| since.elapsed() >= PATIENCE)
-                && view.may_ask(owned.written, self.options.time_to_live)
+                && view.may_ask(owned.written, self.options.times.time_to_live)
             {
                 let transaction = ask_owner(&owned, AskPurpose::ToHave);
                 self.calls.push_back(Call::Write { transaction });

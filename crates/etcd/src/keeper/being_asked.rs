@@ -34,7 +34,7 @@ impl Keeper {
     /// question is read first may have been sent after that, and the one before it was sent earlier.
     pub(super) fn heed_mailbox(&mut self, found: &[Vec<u8>]) {
         let lease = self.good_lease().and_then(|own| self.leases.get(&own.id));
-        let term = lease.map(|lease| self.options.term(lease.renewal));
+        let term = lease.map(|lease| self.options.times.term(lease.renewal));
         for key in found {
             let parsed = |(&bucket, opened): (&u64, &OpenedBucket)| {
                 Some((bucket, opened.bucket.keys.parse(key)?.name))
@@ -125,7 +125,7 @@ impl Keeper {
         let (is_of_all, written) =
             (AskPurpose::of(&owned.value) == Some(AskPurpose::ToSeeAll), owned.written);
         // An answer may be long. It is on its way, or was refused.
-        let pause = self.options.time_to_live / 3;
+        let pause = self.options.times.time_to_live / 3;
         let is_answered =
             |(question, since): (i64, Uptime)| question == written && since.elapsed() < pause;
         if self.view(bucket, name).and_then(|view| view.said).is_some_and(is_answered) {

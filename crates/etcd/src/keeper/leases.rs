@@ -31,7 +31,7 @@ impl Keeper {
         let Some(&Lease { name, state: State::Live, renewal, .. }) = self.leases.get(&id) else {
             return false;
         };
-        let term = self.options.term(renewal);
+        let term = self.options.times.term(renewal);
         if term.ends <= Uptime::now() {
             self.lose_lease(id, Lost::Disconnected);
             return false;
@@ -86,7 +86,7 @@ impl Keeper {
             Ok(leased) => leased,
             Err(failure) => return self.not_leased(failure),
         };
-        if self.own != OwnLease::Coming || self.options.term(renewal).ends <= Uptime::now() {
+        if self.own != OwnLease::Coming || self.options.times.term(renewal).ends <= Uptime::now() {
             // Nobody wants the lease any more, or it came too late to be of use.
             self.revoke(name.id);
             if self.own == OwnLease::Coming {
@@ -112,7 +112,7 @@ impl Keeper {
             return;
         }
         let may_wait = matches!(failure, Failure::Unknown(_));
-        let timeout = if may_wait { self.options.time_to_live } else { Duration::ZERO };
+        let timeout = if may_wait { self.options.times.time_to_live } else { Duration::ZERO };
         let error = failure.error();
         let (mut all, mut is_wanted) = (Vec::new(), false);
         for serial in self.agents_with(|under| under == LeaseState::Coming) {
@@ -170,7 +170,7 @@ impl Keeper {
             self.judge_stray(id, renewal.sent);
             return self.step_buckets();
         }
-        let term = self.options.term(renewal);
+        let term = self.options.times.term(renewal);
         let is_kept = {
             let mut table = self.shared.table();
             let mut under =
@@ -198,9 +198,9 @@ impl Keeper {
     /// connections'.
     pub(super) fn check_leases(&mut self) {
         let now = Uptime::now();
-        let timeout = self.options.time_to_live.min(RECLAIM_TIMEOUT);
+        let timeout = self.options.times.time_to_live.min(RECLAIM_TIMEOUT);
         let is_over = |lease: &Lease| match lease.state {
-            State::Live | State::Doubted => self.options.term(lease.renewal).ends <= now,
+            State::Live | State::Doubted => self.options.times.term(lease.renewal).ends <= now,
             State::Reclaimed(since) => since.elapsed() >= timeout,
         };
         let over = self.leases.iter().filter(|(_, lease)| is_over(lease));

@@ -71,7 +71,7 @@ impl Keeper {
         let expires = match how {
             // Others may have been granted all of these locks already.
             Lost::Reset => Uptime::now(),
-            _ => self.options.term(lease.renewal).expires,
+            _ => self.options.times.term(lease.renewal).expires,
         };
         // Others may have reclaimed the lease and lost it again.
         let expiring =

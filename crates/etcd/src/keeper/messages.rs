@@ -1,13 +1,6 @@
-//! The messages to a keeper, the calls that it makes, and the outcomes of the calls.
+//! The news that a keeper is told, the calls that it makes, and the outcomes of the calls.
 
 use std::time::Duration;
-
-use navlock_core::{
-    AgentInfo, ClientId, Error,
-    host::{Claim, Ticket},
-};
-use navlock_engine::{AgentId, RequestId};
-use tokio::sync::oneshot;
 
 use super::history::Known;
 use crate::{
@@ -18,83 +11,15 @@ use crate::{
     keys::{BucketKeys, NameKey},
     lease::{LeaseName, Renewal},
     load::Turn,
-    query::{Asks, QueryResult},
-    table::{AgentSerial, Finished},
+    table::AgentSerial,
     transactions::Operation,
     watch::Watched,
 };
 
-/// A message to the keeper.
-pub(crate) enum Message {
-    /// The bucket may be open already.
-    OpenBucket {
-        bucket: u64,
-        name: String,
-    },
-    CloseBucket {
-        bucket: u64,
-    },
-    OpenAgent {
-        bucket: u64,
-        serial: AgentSerial,
-        agent: AgentId,
-        client_id: ClientId,
-    },
-    Describe {
-        serial: AgentSerial,
-        info: AgentInfo,
-    },
-    /// A request was said to be made inside a lock, or to give up by itself.
-    Nested {
-        serial: AgentSerial,
-    },
-    /// If this connection owns the name, it has to write the name's locks, so that others see them.
-    /// The reason is that a request waits elsewhere inside one of these locks, or that the name was
-    /// owned for a run that is over.
-    Leave {
-        bucket: u64,
-        name: NameKey,
-    },
-    /// An agent has ended. This has all its locks and requests that etcd may know of.
-    EndAgent {
-        serial: AgentSerial,
-        ended: Vec<(RequestId, Finished)>,
-    },
-    Request {
-        bucket: u64,
-        serial: AgentSerial,
-        id: RequestId,
-        name: NameKey,
-    },
-    Finish {
-        id: RequestId,
-        finished: Finished,
-    },
-    /// A caller asks about all names, or about one.
-    Query {
-        bucket: u64,
-        name: Option<NameKey>,
-        /// How many keys are wanted.
-        most: usize,
-        /// Whether owners of names are asked what is held.
-        asks: Asks,
-        answer: oneshot::Sender<Result<QueryResult, Error>>,
-    },
-    Reclaim {
-        serial: AgentSerial,
-        claims: Vec<Claim>,
-        answer: oneshot::Sender<Vec<Option<Ticket>>>,
-    },
-    /// `Lease` and `Watched` come from the calls that do not end by themselves, which keep a lease
-    /// or watch.
-    Lease {
-        lease: i64,
-        word: LeaseEvent,
-    },
-    Watched {
-        watch: u64,
-        watched: Watched,
-    },
+/// The news of the calls that do not end by themselves, which keep a lease or watch.
+pub(crate) enum News {
+    Lease { lease: i64, word: LeaseEvent },
+    Watched { watch: u64, watched: Watched },
 }
 
 /// A call that has to be made. Its outcome is a [`Done`], unless its description says otherwise.
@@ -148,7 +73,7 @@ pub(crate) enum Call {
         transaction: Transaction,
     },
     /// Keeps a lease until it is let go. A new lease is good for this long; a lease of another
-    /// connection is renewed at once. The outcomes are [`Message::Lease`].
+    /// connection is renewed at once. The outcomes are [`News::Lease`].
     Keep {
         lease: i64,
         time_to_live: Option<Duration>,
@@ -161,7 +86,7 @@ pub(crate) enum Call {
         lease: i64,
     },
     /// Watches the keys with this prefix, from this revision or from now on, until it is told to
-    /// stop. The outcomes are [`Message::Watched`].
+    /// stop. The outcomes are [`News::Watched`].
     Watch {
         watch: u64,
         keys: BucketKeys,

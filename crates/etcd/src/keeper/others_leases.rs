@@ -35,7 +35,7 @@ impl Keeper {
             Some(_) => {}
             None => {
                 let now = Uptime::now();
-                let renewal = Renewal { sent: now, time_to_live: self.options.time_to_live };
+                let renewal = Renewal { sent: now, time_to_live: self.options.times.time_to_live };
                 let state = State::Reclaimed(now);
                 let lease = Lease { name, state, renewal, swept: now, buckets: Vec::new() };
                 self.leases.insert(id, lease);

@@ -39,7 +39,7 @@ impl Keeper {
     ) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let after = opened.bucket.last();
-        let (now, timeout) = (Uptime::now(), self.options.time_to_live.min(QUERY_TIMEOUT));
+        let (now, timeout) = (Uptime::now(), self.options.times.time_to_live.min(QUERY_TIMEOUT));
         let (shown_by, deadline) = (now.after(timeout / 2), now.after(timeout));
         let query = Query {
             bucket,

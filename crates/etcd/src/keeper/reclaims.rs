@@ -103,7 +103,7 @@ impl Keeper {
     /// Answers the reclaims that have taken too long, and whose leases have ended by now. Goes on
     /// with the others.
     pub(super) fn check_reclaims(&mut self) {
-        let timeout = self.options.time_to_live.min(RECLAIM_TIMEOUT);
+        let timeout = self.options.times.time_to_live.min(RECLAIM_TIMEOUT);
         let is_late = |reclaim: &Reclaim| reclaim.since.elapsed() >= timeout;
         while let Some(nth) = self.reclaims.iter().position(is_late) {
             let late = self.reclaims.swap_remove(nth);
@@ -301,7 +301,7 @@ impl Keeper {
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
-        table.revive(serial, id, self.options.term(renewal));
+        table.revive(serial, id, self.options.times.term(renewal));
         // Requests that were granted meanwhile could not be answered before this.
         for (request, name, key) in table.pending_of(id) {
             match opened.bucket.has(&name, key) {

@@ -54,7 +54,7 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         let now = Duration::from_secs(1000);
-        clock::set::to(now);
+        clock::simulation::to(now);
         let shared = Arc::new(Shared::default());
         let options = EtcdOptions::new(["x"]).namespace("n").time_to_live(TIME_TO_LIVE);
         let mut keeper = Keeper::new(Arc::clone(&shared), options, 1);
@@ -95,9 +95,9 @@ impl Machine {
     fn pass(&mut self, time: Duration) {
         let sent = Uptime::now_at(self.now);
         let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE }, Vec::new());
-        self.keeper.handle_message(Message::Lease { lease: OWN, word });
+        self.keeper.handle_news(News::Lease { lease: OWN, word });
         self.now += time;
-        clock::set::to(self.now);
+        clock::simulation::to(self.now);
         self.keeper.handle_tick();
     }
 
@@ -113,7 +113,7 @@ impl Machine {
         while let Some(call) = self.keeper.poll_call() {
             match call {
                 Call::Watch { watch, .. } => {
-                    self.keeper.handle_message(Message::Watched { watch, watched: Watched::Up });
+                    self.keeper.handle_news(News::Watched { watch, watched: Watched::Up });
                 }
                 Call::List { of, known, .. } => {
                     let found = found.to_vec();
@@ -286,7 +286,7 @@ impl Machine {
     /// The watch of the name reports these events.
     fn report_events(&mut self, events: Vec<mirror::Event>) {
         let watch = *self.keeper.watches.keys().next().unwrap();
-        self.keeper.handle_message(Message::Watched { watch, watched: Watched::Events(events) });
+        self.keeper.handle_news(News::Watched { watch, watched: Watched::Events(events) });
     }
 }
 
@@ -335,7 +335,7 @@ impl Machine {
                     self.keeper.handle_done(Done::Operated(of, Ok(answer)));
                 }
                 Call::Watch { watch, .. } => {
-                    self.keeper.handle_message(Message::Watched { watch, watched: Watched::Up });
+                    self.keeper.handle_news(News::Watched { watch, watched: Watched::Up });
                 }
                 Call::List { of, known, .. } => list = Some((of, known)),
                 _ => {}

@@ -21,7 +21,7 @@ pub(super) async fn ask(
         Ok::<_, navlock_etcd_client::Error>((client, there))
     };
     // A single endpoint may take all the time that there is for connecting.
-    let timeout = if is_one_of_several { options.call() } else { options.timeout };
+    let timeout = if is_one_of_several { options.times.call() } else { options.times.timeout };
     match time::timeout(timeout, asked).await {
         Ok(asked) => match asked? {
             (_, there) if cluster.is_some_and(|cluster| cluster != there) => {

@@ -21,6 +21,7 @@ use crate::{
 /// The serial number of an agent, which is never used twice.
 pub type AgentSerial = u64;
 
+#[derive(Debug)]
 pub(super) struct Agent {
     pub(super) serial: AgentSerial,
     pub(super) bucket: u64,
@@ -37,6 +38,7 @@ pub(super) struct Agent {
     pub(super) requests: HashSet<usize, HashState>,
 }
 
+#[derive(Debug)]
 pub(super) struct Request {
     pub(super) serial: u64,
     /// The agent. `None` when the agent has been terminated, because another agent may have its

@@ -23,8 +23,6 @@ use navlock_core::{
 };
 use navlock_engine::{AgentId, RequestId};
 
-#[cfg(feature = "simulated")]
-use super::owned_name::HeldHere;
 use super::{
     Table,
     entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, is_over, narrow},
@@ -330,19 +328,6 @@ impl Table {
         let (held, is_for_run) = (owned.held(), owned.is_for_run());
         let is_used = held.is_some() || !owned.queue.is_empty();
         Some(Usage { granted, held, is_used, is_for_run, gate })
-    }
-
-    /// The locks that are held here, and their agents.
-    #[cfg(feature = "simulated")]
-    pub fn held_here(&self) -> impl Iterator<Item = HeldHere> {
-        self.owned.iter().flat_map(move |(of, owned)| {
-            let requests = self.names.get(of).into_iter().flatten();
-            let held = requests.map(|&index| &self.requests[index]);
-            let held = held.filter(|of| of.is_here && matches!(of.state, State::Held(..)));
-            let agents = held.filter_map(|held| Some(self.agents.get(held.agent?.index())?.serial));
-            let (name, made, lease) = (&of.1, owned.made, owned.lease.id);
-            agents.map(move |agent| HeldHere { name: name.clone(), made, lease, agent })
-        })
     }
 
     /// How many names are owned.

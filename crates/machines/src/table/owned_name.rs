@@ -6,8 +6,6 @@ use navlock_core::{Mode, host::Answer};
 use navlock_engine::RequestId;
 
 use super::entries::{Agent, AgentSerial, is_over};
-#[cfg(feature = "simulated")]
-use crate::names::NameKey;
 use crate::{
     lease::LeaseName,
     names::RequestKey,
@@ -113,20 +111,6 @@ impl Usage {
     pub fn is_over(&self) -> bool {
         self.held.is_none() && self.gate != GrantState::Open || !self.is_used && self.is_for_run
     }
-}
-
-/// A lock that only this connection knows.
-#[cfg(feature = "simulated")]
-#[derive(Debug)]
-pub struct HeldHere {
-    /// Its name.
-    pub name: NameKey,
-    /// The revision that made the owner key.
-    pub made: i64,
-    /// The lease of the owner key.
-    pub lease: i64,
-    /// The agent that holds the lock.
-    pub agent: AgentSerial,
 }
 
 impl Owned {

@@ -30,7 +30,7 @@ use super::{
 use crate::{
     data::Transaction,
     keep_alive::LeaseEvent,
-    keeper::{AgentSerial, Call, Done, Keeper, Message, Shared},
+    keeper::{AgentSerial, Call, Done, Keeper, Message, News, Shared},
     keys::Phase,
     mirror::Event,
 };
@@ -350,7 +350,7 @@ impl World {
                 let machine = &mut self.machines[nth];
                 let lease = machine.revoked.remove(0);
                 let word = LeaseEvent::Gone;
-                machine.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
+                machine.within(|keeper| keeper.handle_news(News::Lease { lease, word }));
             }
             Step::Kill(nth) => self.kill(nth),
             Step::Deafen(nth) => {

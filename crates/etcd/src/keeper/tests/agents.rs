@@ -63,7 +63,7 @@ fn a_description_of_an_agent_is_written_once_at_a_time_and_ever_more_rarely() {
     let live = |machine: &mut Machine| {
         let sent = Uptime::now_at(machine.now);
         let word = LeaseEvent::Renewed(Renewal { sent, time_to_live: TIME_TO_LIVE }, Vec::new());
-        machine.keeper.handle_message(Message::Lease { lease: LEASE, word });
+        machine.keeper.handle_news(News::Lease { lease: LEASE, word });
     };
     live(&mut machine);
     machine.keeper.handle_message(Message::Describe { serial, info });

@@ -7,7 +7,7 @@ impl Machine {
     /// Lets time pass until this long after the first renewal.
     fn wait_until(&mut self, since: Duration) {
         self.now = BEGIN + since;
-        clock::set::to(self.now);
+        clock::simulation::to(self.now);
     }
 
     /// Lets time pass in the same way. Then the lease is renewed, and this stands in the mailbox.
@@ -15,7 +15,7 @@ impl Machine {
         self.wait_until(since);
         let renewal = Renewal { sent: Uptime::now_at(self.now), time_to_live: TIME_TO_LIVE };
         let word = LeaseEvent::Renewed(renewal, found);
-        self.keeper.handle_message(Message::Lease { lease: OWN, word });
+        self.keeper.handle_news(News::Lease { lease: OWN, word });
         self.keeper.handle_tick();
     }
 

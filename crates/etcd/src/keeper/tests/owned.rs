@@ -81,7 +81,7 @@ fn a_lock_that_is_stolen_after_the_end_of_its_lease_was_lost_with_the_lease() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
     machine.now += TIME_TO_LIVE;
-    clock::set::to(machine.now);
+    clock::simulation::to(machine.now);
     machine.report(7, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
     machine.report(8, &[(1, Phase::Owned, None), (3, Phase::Held, Some(8))]);
     assert_eq!(machine.lost(held), Some(Lost::Disconnected));
@@ -124,7 +124,7 @@ fn an_owner_is_waited_for_from_when_it_is_seen_to_be_asked() {
     };
     let mut asked = |written, mark| {
         machine.now += Duration::from_secs(3);
-        clock::set::to(machine.now);
+        clock::simulation::to(machine.now);
         machine.keeper.note_asked(&seen(written, mark)).seen.elapsed()
     };
     assert_eq!(asked(5, 0), Duration::ZERO);
@@ -257,7 +257,7 @@ fn a_looker_is_answered_although_a_name_was_lost_with_a_lease_that_others_still_
     let (mut machine, agent) = owner();
     machine.take_own(agent);
     machine.calls();
-    machine.keeper.handle_message(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
+    machine.keeper.handle_news(News::Lease { lease: OWN, word: LeaseEvent::Gone });
     let owned = owner_key();
     let list = |machine: &mut Machine| {
         for call in machine.calls() {
@@ -295,7 +295,7 @@ fn a_name_that_could_not_be_given_up_before_its_lease_was_lost_is_not_kept_under
     };
     let given_up = machine.calls().into_iter().find_map(leaves).expect("it is to be written");
     for _ in 0..2 {
-        machine.keeper.handle_message(Message::Lease { lease: OWN, word: LeaseEvent::Gone });
+        machine.keeper.handle_news(News::Lease { lease: OWN, word: LeaseEvent::Gone });
     }
     assert_eq!(machine.lost(held), Some(Lost::Disconnected));
     let next = machine.agent(2);

@@ -26,7 +26,7 @@ impl World {
         is_warm: bool,
         owns: bool,
     ) -> Self {
-        clock::set::to(Duration::from_secs(1));
+        clock::simulation::to(Duration::from_secs(1));
         let mut etcd = Etcd::new(BucketKeys::new("n", "b"));
         let is_looked_at = scripts.iter().any(|script| script.contains(&Act::Query));
         etcd.past = is_looked_at.then(BTreeMap::new);

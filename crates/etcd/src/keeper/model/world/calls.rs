@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     clock::Uptime,
     keep_alive::LeaseEvent,
-    keeper::{Call, Done, Message},
+    keeper::{Call, Done, News},
     lease::{LeaseName, Renewal},
     mirror::Event,
     watch::Watched,
@@ -141,7 +141,7 @@ impl World {
                     } else {
                         LeaseEvent::Gone
                     };
-                    machine.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
+                    machine.within(|keeper| keeper.handle_news(News::Lease { lease, word }));
                     return;
                 }
                 _ => return,

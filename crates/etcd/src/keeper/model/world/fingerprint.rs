@@ -100,7 +100,7 @@ impl Fingerprint {
         self.note(asked);
         self.note((&keeper.reclaims, &keeper.adoptions, keeper.history.revision()));
         self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.expiring));
-        self.note((&keeper.slots, &*shared.table()));
+        self.note((&keeper.slots, shared.table().shown()));
     }
 }
 

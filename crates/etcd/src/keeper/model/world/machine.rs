@@ -7,7 +7,7 @@ use crate::{
     clock::{self, Uptime},
     failure::Failure,
     keep_alive::LeaseEvent,
-    keeper::{Call, Done, Keeper, Message},
+    keeper::{Call, Done, Keeper, Message, News},
     keys::NameKey,
     lease::Renewal,
     table::{Ending, LocalOutcome, Status, Terminated},
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 impl Machine {
     pub(super) fn within<T>(&mut self, act: impl FnOnce(&mut Keeper) -> T) -> T {
-        clock::set::to(self.now);
+        clock::simulation::to(self.now);
         act(&mut self.keeper)
     }
 
@@ -33,7 +33,7 @@ impl Machine {
     }
 
     pub(super) fn watched(&mut self, watch: u64, watched: Watched) {
-        self.within(|keeper| keeper.handle_message(Message::Watched { watch, watched }));
+        self.within(|keeper| keeper.handle_news(News::Watched { watch, watched }));
     }
 
     /// The agents, by number, whose locks and requests are under this lease.
@@ -46,7 +46,7 @@ impl Machine {
     }
 
     pub(super) fn status(&self, id: RequestId) -> (Status, bool) {
-        clock::set::to(self.now);
+        clock::simulation::to(self.now);
         let mut table = self.shared.table();
         let is_over = table.state(id).is_some_and(|(_, is_over)| is_over);
         (table.status(id), is_over)
@@ -106,7 +106,7 @@ impl Machine {
                     asked.ended = true;
                 }
                 let ModelAgent { agent, serial, .. } = self.agents[agent];
-                clock::set::to(self.now);
+                clock::simulation::to(self.now);
                 let Terminated { ended, over, .. } = self.shared.table().terminate(agent);
                 self.within(|keeper| keeper.handle_message(Message::EndAgent { serial, ended }));
                 self.leave(over);
@@ -116,7 +116,7 @@ impl Machine {
 
     pub(super) fn finish(&mut self, id: Option<RequestId>) {
         let Some(id) = id else { return };
-        clock::set::to(self.now);
+        clock::simulation::to(self.now);
         let ending = self.shared.table().finish(id);
         let Some(Ending { finished, over, .. }) = ending else { return };
         if let Some(finished) = finished {
@@ -138,7 +138,7 @@ impl Machine {
         of: &str,
         kind: RequestKind,
     ) -> Option<RequestId> {
-        clock::set::to(self.now);
+        clock::simulation::to(self.now);
         let agent = self.agents[agent].agent;
         let made = self.shared.table().request(agent, &name(of), kind, "", Waker::noop());
         let (id, serial) = made.ok()?;
@@ -226,7 +226,7 @@ impl Machine {
         let renewal = Renewal { sent: Uptime::now_at(self.now), time_to_live: TIME_TO_LIVE };
         for lease in self.kept.clone() {
             let word = LeaseEvent::Renewed(renewal, asked.to_vec());
-            self.within(|keeper| keeper.handle_message(Message::Lease { lease, word }));
+            self.within(|keeper| keeper.handle_news(News::Lease { lease, word }));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     failure::place_removed,
     keys::{LockKey, NameKey, Phase},
     mirror::Put,
-    table::{HeldHere, State, Status},
+    table::{State, Status, simulation::HeldHere},
     tokens::Grant,
     transactions::Owning,
 };

@@ -1,30 +1,35 @@
-//! One connection to etcd, as callers use it.
+//! One connection to a store, as callers use it.
 
 use std::{
     fmt,
-    sync::{Arc, mpsc as blocking},
+    sync::{Arc, Mutex, PoisonError, mpsc as blocking},
     thread::{self, ThreadId},
     time::Duration,
 };
 
-use tokio::sync::mpsc;
+use navlock_core::host::wake_all;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    keeper::{AgentSerial, Message, Shared, wake},
-    members::Members,
-    table::{Nested, Terminated},
-    thread::Order,
+    messages::Message,
+    store::{Link, Shared},
+    table::{AgentSerial, Nested, Terminated},
+    thread::END_TIMEOUT,
 };
 
-/// How long the last owner waits, at most, until etcd knows what has ended.
-const END_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The callers' end of the [thread](crate::thread) that speaks to etcd.
+/// The callers' end of the [thread](crate::thread) that speaks to the store.
 pub(crate) struct Connection {
+    /// What the store is called.
+    pub(crate) store: &'static str,
+    /// See [`Store::LONGEST_NAME`](crate::store::Store::LONGEST_NAME).
+    pub(crate) longest_name: usize,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) tell: mpsc::UnboundedSender<Order>,
+    /// `None` once the connection ends.
+    pub(crate) tell: Option<mpsc::UnboundedSender<Message>>,
     pub(crate) thread: ThreadId,
-    pub(crate) members: Members,
+    /// The thread has the sender until it ends.
+    pub(crate) ended: Mutex<blocking::Receiver<()>>,
+    pub(crate) link: Box<dyn Link>,
     /// See [`Reach::grace`](navlock_core::host::Reach::grace).
     pub(crate) grace: Duration,
 }
@@ -32,7 +37,19 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn tell(&self, message: Message) {
         // A thread that has ended has said so in the table.
-        let _ = self.tell.send(Order::Handle(message));
+        if let Some(tell) = &self.tell {
+            let _ = tell.send(message);
+        }
+    }
+
+    /// Tells the thread something that has an answer.
+    pub(crate) fn ask<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> oneshot::Receiver<T> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(message(answer));
+        answered
     }
 
     /// Tells the thread that an agent has ended, with these locks and requests.
@@ -44,7 +61,7 @@ impl Connection {
         for (bucket, name) in over {
             self.tell(Message::Leave { bucket, name });
         }
-        wake(wakers);
+        wake_all(wakers);
     }
 
     /// Lets others know inside which locks a waiting request was made.
@@ -60,21 +77,20 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let (told, is_told) = blocking::sync_channel(0);
-        let _ = self.tell.send(Order::Quit(told));
+        // The thread hears of nobody any more.
+        self.tell = None;
         // The thread does not wait for itself: a waker that it calls may have the last share of
         // this connection.
         if thread::current().id() != self.thread {
             // Nothing is sent. The sender is dropped at the end.
-            let _ = is_told.recv_timeout(END_TIMEOUT);
+            let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let _ = ended.recv_timeout(END_TIMEOUT);
         }
     }
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("member", &self.members.spoken_to().0)
-            .finish_non_exhaustive()
+        f.debug_struct("Connection").field("link", &self.link).finish_non_exhaustive()
     }
 }

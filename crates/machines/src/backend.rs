@@ -1,4 +1,4 @@
-//! The backend: one bucket on etcd, as callers use it.
+//! The backend: one bucket of a store, as callers use it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,28 +14,23 @@ use navlock_core::{
     AgentInfo, ClientId, Error, Inspection, Lost, Position, ResourceName,
     host::{
         Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
-        RequestKind, Term, Ticket,
+        RequestKind, Term, Ticket, wake_all,
     },
     look::{LockId, Patience},
 };
 use navlock_engine::AgentId;
-use navlock_machines::failure::gone;
 use tokio::sync::oneshot;
 
 use crate::{
-    STORE,
     clock::Uptime,
     connection::Connection,
-    keeper::{Message, wake},
-    keys::NameKey,
+    failure::gone,
     lease::Share,
+    messages::Message,
+    names::NameKey,
     query::{Asks, QueryEntry, QueryResult},
-    table::{Ending, LocalOutcome, State},
-    thread::Order,
+    table::{Ending, LocalOutcome, State, Table, Terminated},
 };
-
-/// The longest name, in bytes: etcd takes 1.5 MiB in one request.
-const MAX_NAME: usize = (1 << 20) + (1 << 18);
 
 /// About how many locks and requests an inspection of a bucket shows at most. The inspection says how
 /// many it leaves out. Of one name, a looker is shown no more than this either.
@@ -49,13 +44,13 @@ const MOST_OF_NAME: usize = 100_000;
 const MOST_QUERIED: usize = 100_000;
 
 /// One bucket.
-pub(crate) struct EtcdBackend {
+pub(crate) struct MachinesBackend {
     connection: Arc<Connection>,
     bucket: u64,
     name: String,
 }
 
-impl EtcdBackend {
+impl MachinesBackend {
     /// The bucket of this number and name.
     pub(crate) fn new(connection: Arc<Connection>, bucket: u64, name: String) -> Self {
         Self { connection, bucket, name }
@@ -69,14 +64,22 @@ impl EtcdBackend {
         most: usize,
         asks: Asks,
     ) -> impl Future<Output = Result<QueryResult, Error>> + Send + use<> {
-        let (answer, answered) = oneshot::channel();
-        self.connection.tell(Message::Query { bucket: self.bucket, name, most, asks, answer });
+        let bucket = self.bucket;
+        let answered =
+            self.connection.ask(|answer| Message::Query { bucket, name, most, asks, answer });
         let connection = Arc::clone(&self.connection);
         async move {
             let answer = answered.await;
-            drop(connection);
-            answer.unwrap_or_else(|_| Err(gone(STORE)))
+            answer.unwrap_or_else(|_| Err(gone(connection.store)))
         }
+    }
+
+    fn end_agent(&self, agent: AgentId, end: impl FnOnce(&mut Table, AgentId) -> Terminated) {
+        let (serial, terminated) = {
+            let mut table = self.connection.shared.table();
+            (table.agent(agent), end(&mut table, agent))
+        };
+        self.connection.end_agent(serial, terminated);
     }
 
     /// What was seen, with all details. If `with_silence` is set, this also tells which holders' leases were
@@ -95,10 +98,9 @@ impl EtcdBackend {
             let silent = if theirs.is_empty() {
                 HashMap::default()
             } else {
-                let (answer, answered) = oneshot::channel();
-                let theirs = theirs.into_iter().collect();
-                let _ = self.connection.tell.send(Order::Silences(theirs, answer));
-                answered.await.unwrap_or_default()
+                let leases = theirs.into_iter().collect();
+                let asked = self.connection.ask(|answer| Message::Silences { leases, answer });
+                asked.await.unwrap_or_default()
             };
             let inspected = |QueryEntry { mut inspected, lease }| {
                 inspected.further.unheard = silent.get(&lease).copied();
@@ -115,7 +117,7 @@ impl EtcdBackend {
     }
 }
 
-impl Backend for EtcdBackend {
+impl Backend for MachinesBackend {
     fn open_agent(&self, client_id: ClientId) -> AgentId {
         let bucket = self.bucket;
         let (agent, serial) = self.connection.shared.table().open_agent(bucket);
@@ -131,19 +133,11 @@ impl Backend for EtcdBackend {
     }
 
     fn close_agent(&self, agent: AgentId) {
-        let (serial, terminated) = {
-            let mut table = self.connection.shared.table();
-            (table.agent(agent), table.close_agent(agent))
-        };
-        self.connection.end_agent(serial, terminated);
+        self.end_agent(agent, Table::close_agent);
     }
 
     fn terminate(&self, agent: AgentId) {
-        let (serial, terminated) = {
-            let mut table = self.connection.shared.table();
-            (table.agent(agent), table.terminate(agent))
-        };
-        self.connection.end_agent(serial, terminated);
+        self.end_agent(agent, Table::terminate);
     }
 
     fn request(
@@ -155,9 +149,10 @@ impl Backend for EtcdBackend {
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let length = name.as_bytes().len();
-        if length > MAX_NAME {
+        let Connection { store, longest_name: most, .. } = *self.connection;
+        if length > most {
             return Err(Error::refused(format!(
-                "the name has {length} bytes, and etcd takes {MAX_NAME} at most; use a shorter one"
+                "the name has {length} bytes, and {store} takes {most} at most; use a shorter one"
             )));
         }
         let mut table = self.connection.shared.table();
@@ -168,7 +163,7 @@ impl Backend for EtcdBackend {
                 let finished = matches!(answer, Answer::Unavailable).then(|| table.finish(id));
                 drop(table);
                 drop((own, finished));
-                wake(wakers);
+                wake_all(wakers);
                 return Ok((ticket, Poll::Ready(answer)));
             }
             Some(LocalOutcome::Waits { is_known: true }) => return Ok((ticket, Poll::Pending)),
@@ -208,27 +203,21 @@ impl Backend for EtcdBackend {
     fn poll_lost(&self, ticket: Ticket, waker: &Waker) -> Poll<Lost> {
         let waker = waker.clone();
         let mut table = self.connection.shared.table();
-        match table.state(ticket.id) {
-            Some((_, true)) => Poll::Ready(Lost::Disconnected),
-            Some((State::Held(_, watchers), false)) => {
-                // Only the last waker of a ticket is called.
-                let old = mem::replace(watchers, vec![waker]);
-                drop(table);
-                drop(old);
-                Poll::Pending
-            }
-            Some((State::Lost(lost), _)) => Poll::Ready(*lost),
-            _ => Poll::Ready(Lost::Terminated),
+        let state = table.state(ticket.id);
+        if let Some(lost) = why_lost(state.as_ref()) {
+            return Poll::Ready(lost);
         }
+        if let Some((State::Held(_, watchers), _)) = state {
+            // Only the last waker of a ticket is called.
+            let old = mem::replace(watchers, vec![waker]);
+            drop(table);
+            drop(old);
+        }
+        Poll::Pending
     }
 
     fn lost(&self, ticket: Ticket) -> Option<Lost> {
-        match self.connection.shared.table().state(ticket.id) {
-            Some((_, true)) => Some(Lost::Disconnected),
-            Some((State::Held(..), false)) => None,
-            Some((State::Lost(lost), _)) => Some(*lost),
-            _ => Some(Lost::Terminated),
-        }
+        why_lost(self.connection.shared.table().state(ticket.id).as_ref())
     }
 
     fn put_inside(&self, ticket: Ticket, lock: LockId) {
@@ -257,7 +246,7 @@ impl Backend for EtcdBackend {
         drop(table);
         // The wakers are the caller's code, so they are dropped without the table locked.
         drop(state);
-        wake(wakers);
+        wake_all(wakers);
     }
 
     fn query(&self) -> QueryFuture<'_> {
@@ -270,12 +259,12 @@ impl Backend for EtcdBackend {
         self.inspection(self.seen(name.as_ref().map(NameKey::new), most, Asks::Owners), false)
     }
 
-    /// This is for a waiter that wants to know at once why it waits. So it fails while etcd does
+    /// This is for a waiter that wants to know at once why it waits. So it fails while the store does
     /// not answer. Another machine that owns the name is not asked, and counts as a holder: whoever
     /// has to wait has been left the name, and who was refused has heard that it is held.
     fn position(&self, name: ResourceName, client_id: ClientId) -> PositionFuture<'_> {
-        if self.connection.members.silent().is_some() {
-            return Box::pin(ready(Err(self.connection.members.unreachable())));
+        if self.connection.link.silent().is_some() {
+            return Box::pin(ready(Err(self.connection.link.unreachable())));
         }
         let seen = self.seen(Some(NameKey::new(&name)), MOST_OF_NAME, Asks::Ourselves);
         let inspection = self.inspection(seen, false);
@@ -336,10 +325,20 @@ impl Backend for EtcdBackend {
     }
 }
 
+/// Why a lock in this state is lost, if it is.
+fn why_lost(state: Option<&(&mut State, bool)>) -> Option<Lost> {
+    match state {
+        Some((_, true)) => Some(Lost::Disconnected),
+        Some((State::Held(..), false)) => None,
+        Some((State::Lost(lost), _)) => Some(*lost),
+        _ => Some(Lost::Terminated),
+    }
+}
+
 /// A reclaim, until the caller has its tickets.
 struct Reclaimed<'a> {
     answered: oneshot::Receiver<Vec<Option<Ticket>>>,
-    backend: &'a EtcdBackend,
+    backend: &'a MachinesBackend,
 }
 
 impl Drop for Reclaimed<'_> {
@@ -352,15 +351,15 @@ impl Drop for Reclaimed<'_> {
     }
 }
 
-impl Drop for EtcdBackend {
+impl Drop for MachinesBackend {
     fn drop(&mut self) {
         self.connection.tell(Message::CloseBucket { bucket: self.bucket });
     }
 }
 
-impl fmt::Debug for EtcdBackend {
+impl fmt::Debug for MachinesBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdBackend")
+        f.debug_struct("MachinesBackend")
             .field("connection", &self.connection)
             .field("bucket", &self.name)
             .finish()
