@@ -7,8 +7,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use navlock_core::{ClientId, host::Eviction};
-use navlock_machines::messages::Held;
+use navlock_core::{ClientId, FencingToken, ResourceName, host::Eviction};
 use tokio::time;
 
 use crate::{
@@ -88,9 +87,10 @@ async fn under(
 pub(crate) async fn evict(
     members: Members,
     options: EtcdOptions,
-    held: Held,
+    bucket: String,
+    name: ResourceName,
+    seen: Vec<(ClientId, FencingToken)>,
 ) -> Result<Eviction, Failure> {
-    let Held { bucket, name, seen } = held;
     let seen: HashSet<_> = seen.into_iter().collect();
     let keys = BucketKeys::new(&options.namespace, &bucket);
     let of_name = keys.name(&NameKey::new(&name));

@@ -24,8 +24,7 @@ use crate::{
     keep_alive,
     keeper::{Call, Done, Keeper, News},
     keys::BucketKeys,
-    lease::{self, LeaseName, Renewal},
-    left,
+    lease, left,
     load::about,
     members::Members,
     options::EtcdOptions,
@@ -79,8 +78,8 @@ impl Store for Etcd {
                 self.run(left::revoke(members, options, left, spared), answer);
             }
             // The keeper hears of the result by its watches, as of everything that others do.
-            Message::Evict { held, answer } => {
-                let evicted = left::evict(members, options, held);
+            Message::Evict { bucket, name, seen, answer } => {
+                let evicted = left::evict(members, options, bucket, name, seen);
                 self.run(evicted.map(|evicted| evicted.map_err(Failure::error)), answer);
             }
             Message::Silences { leases, answer } => {
@@ -180,7 +179,13 @@ impl Etcd {
                     .boxed()
             }
             Call::Lease { delay } => {
-                self.lease(delay).map(|leased| Some(Done::Leased(leased))).boxed()
+                let options = self.options.clone();
+                let leased = async move {
+                    sleep(delay).await;
+                    formats::claim(&members, &options).await?;
+                    calls::lease(members, options.seconds(), timeout).await
+                };
+                leased.map(|leased| Some(Done::Leased(leased))).boxed()
             }
             Call::Revoke { lease } => {
                 calls::revoke(members, lease, self.options.times.time_to_live, timeout)
@@ -224,19 +229,6 @@ impl Etcd {
             }
         };
         self.running.push(running);
-    }
-
-    /// Asks for a lease after `delay`.
-    fn lease(
-        &self,
-        delay: Duration,
-    ) -> impl Future<Output = Result<(LeaseName, Renewal), Failure>> + use<> {
-        let (options, members) = (self.options.clone(), self.members.clone());
-        async move {
-            sleep(delay).await;
-            formats::claim(&members, &options).await?;
-            calls::lease(members, options.seconds(), options.times.call()).await
-        }
     }
 
     /// Renews a lease until it is let go, and tells the keeper of each renewal, and of the lease's end. A new

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt,
     future::ready,
     mem,
     sync::Arc,
@@ -44,6 +43,7 @@ const MOST_OF_NAME: usize = 100_000;
 const MOST_QUERIED: usize = 100_000;
 
 /// One bucket.
+#[derive(Debug)]
 pub(crate) struct MachinesBackend {
     connection: Arc<Connection>,
     bucket: u64,
@@ -354,14 +354,5 @@ impl Drop for Reclaimed<'_> {
 impl Drop for MachinesBackend {
     fn drop(&mut self) {
         self.connection.tell(Message::CloseBucket { bucket: self.bucket });
-    }
-}
-
-impl fmt::Debug for MachinesBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MachinesBackend")
-            .field("connection", &self.connection)
-            .field("bucket", &self.name)
-            .finish()
     }
 }

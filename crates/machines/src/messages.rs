@@ -120,8 +120,12 @@ pub enum Message {
     },
     /// A person takes a name away from the holders that were seen.
     Evict {
-        /// The name and its holders.
-        held: Held,
+        /// The name of the bucket.
+        bucket: String,
+        /// The name.
+        name: ResourceName,
+        /// Who was seen to hold it, each with its token.
+        seen: Vec<(ClientId, FencingToken)>,
         /// What came of it.
         answer: oneshot::Sender<Result<Eviction, Error>>,
     },
@@ -136,14 +140,3 @@ pub enum Message {
 
 /// The leases that were not renewed in time.
 pub type Silences = HashMap<i64, Unheard, HashState>;
-
-/// A name, and the holders that were seen, each with its token.
-#[derive(Debug)]
-pub struct Held {
-    /// The bucket.
-    pub bucket: String,
-    /// The name.
-    pub name: ResourceName,
-    /// Who was seen to hold it.
-    pub seen: Vec<(ClientId, FencingToken)>,
-}

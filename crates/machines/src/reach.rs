@@ -19,7 +19,7 @@ use crate::{
     connection::Connection,
     failure::{failed, gone},
     lease::Share,
-    messages::{Held, Message},
+    messages::Message,
     store::{Connected, Shared, Store},
     thread::{runtime, serve},
 };
@@ -109,7 +109,7 @@ impl<S: Store> Reach for MachinesReach<S> {
     }
 
     fn lease(&self) -> Option<Vec<u8>> {
-        self.connection.shared.table().own_share().map(Share::to_bytes)
+        self.connection.shared.table().own_share.map(Share::to_bytes)
     }
 
     fn grace(&self) -> Duration {
@@ -128,8 +128,8 @@ impl<S: Store> Reach for MachinesReach<S> {
         name: &ResourceName,
         seen: Vec<(ClientId, FencingToken)>,
     ) -> EvictFuture<'_> {
-        let held = Held { bucket: bucket.to_owned(), name: name.clone(), seen };
-        let answered = self.connection.ask(|answer| Message::Evict { held, answer });
+        let (bucket, name) = (bucket.to_owned(), name.clone());
+        let answered = self.connection.ask(|answer| Message::Evict { bucket, name, seen, answer });
         Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone(S::NAME))) })
     }
 }

@@ -61,7 +61,7 @@ pub struct Table {
     /// The names that this connection owns: requests for them are granted here.
     owned: HashMap<(u64, NameKey), Owned, HashState>,
     /// The share of the connection itself, and of no agent, in the last lease that it had.
-    own_share: Option<Share>,
+    pub own_share: Option<Share>,
     /// The buckets, by name, that are in use or have an operation on its way.
     buckets: HashMap<String, OpenBucket>,
     /// The requests that were made inside locks of which nobody else knows yet.

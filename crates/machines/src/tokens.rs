@@ -50,8 +50,8 @@ impl Grant {
         Self { token: token(revision), made: revision }
     }
 
-    /// The grant of a key that was made in this revision and has this mark (see
-    /// [`Value`](crate::values::Value)). The lock may have been granted before the key was written.
+    /// The grant of a key that was made in this revision and has this mark: the token of a lock that was granted
+    /// before the key was written, and else 0.
     pub fn marked(made: i64, mark: u64) -> Self {
         if mark == 0 { Self::at(made) } else { Self { token: FencingToken::new(mark), made } }
     }

@@ -99,7 +99,7 @@ impl Keeper {
         self.leases.insert(name.id, lease);
         self.own = OwnLease::There(name.id);
         let client_id = ownership::whose(self.slots.me());
-        self.shared.table().set_own_share(Share { lease: name, client_id });
+        self.shared.table().own_share = Some(Share { lease: name, client_id });
         self.keep(name.id, Some(renewal.time_to_live));
         for serial in self.agents_with(|under| !matches!(under, LeaseState::Lease(_))) {
             self.attach(serial);

@@ -189,16 +189,6 @@ impl Table {
         self.agents.get(agent.index())?.lease
     }
 
-    /// Notes that the connection owns names under this lease from now on.
-    pub fn set_own_share(&mut self, own: Share) {
-        self.own_share = Some(own);
-    }
-
-    /// The share of the connection itself, and of no agent.
-    pub fn own_share(&self) -> Option<Share> {
-        self.own_share
-    }
-
     /// When the agent's lease is over, if it has one.
     pub fn ends(&self, agent: AgentId) -> Option<Uptime> {
         self.agents.get(agent.index())?.ends

@@ -19,8 +19,7 @@ impl Table {
 
     /// Whether any request for this name waits.
     pub fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
-        let mut of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
-        of.any(|&index| matches!(self.requests[index].status(), Status::Pending(_)))
+        self.waits_since(bucket, name).is_some()
     }
 
     /// Since when the first request for this name waits that waits.
@@ -76,14 +75,12 @@ impl Table {
         let is_alive =
             |request: &&Request| matches!(request.status(), Status::Pending(_) | Status::Held(_));
         let all = agent.requests.iter().map(|&index| &self.requests[index]).filter(is_alive);
-        let mut all: Vec<_> = all.filter_map(|of| Some((of.serial, of, of.key?))).collect();
-        all.sort_unstable_by_key(|&(serial, ..)| serial);
-        let known = |(_, of, key): (u64, &Request, RequestKey)| KnownOf {
-            name: of.of.1.clone(),
-            key,
-            said: of.said.clone(),
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable_by_key(|of| of.serial);
+        let known = |of: &Request| {
+            Some(KnownOf { name: of.of.1.clone(), key: of.key?, said: of.said.clone() })
         };
-        all.into_iter().map(known).collect()
+        all.into_iter().filter_map(known).collect()
     }
 
     /// All pending requests of the agent that the store may know of.
