@@ -212,9 +212,10 @@ fn find<'a>(context: &'a Context, id: &HoldId) -> Result<Hold<'a>, Failure> {
     match holds[..] {
         [id] => Ok(Hold { place: &context.place, id }),
         [] => {
-            let said = "by no 'navlock hold' of this user; see 'navlock query --all-buckets'";
+            let said = "is held by no 'navlock hold' of this user in the bucket";
             let bucket = &context.bucket;
-            Err(Failure::new(NO_SUCH_HOLD, format_args!("{name} is held in {bucket:?} {said}")))
+            let said = format_args!("{name} {said} {bucket:?}; see 'navlock query --all-buckets'");
+            Err(Failure::new(NO_SUCH_HOLD, said))
         }
         _ => {
             let ids: Vec<_> = holds.iter().map(ToString::to_string).collect();

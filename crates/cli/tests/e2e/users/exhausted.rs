@@ -42,7 +42,7 @@ fn a_connection_beyond_the_limit_of_its_user_may_do_no_more_than_others() {
         crowd.push(raw);
     }
     let refused = machine.output(BEA, &["run", "-n", "free", "true"]);
-    refused.assert_says(69, "as many as one user may have");
+    refused.assert_says(69, "connections as one user may have");
     let mut stops = Raw::connect(&machine, BEA);
     stops.say(&[hello(), ToDaemon::Stop]).unwrap();
     assert!(matches!(stops.receive(), Some(FromDaemon::Welcome { .. })));
