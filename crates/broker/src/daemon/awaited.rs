@@ -2,22 +2,17 @@
 
 use std::{
     cell::RefCell,
-    future::poll_fn,
     io::{self, ErrorKind},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
-    task::Poll,
+    sync::{Arc, Mutex},
 };
 
-use futures_util::task::AtomicWaker;
 use navlock_platform::{
     readiness::{Found, Member, Registry},
     socket::Stream,
     wait::Source,
 };
 use slab::Slab;
+use tokio::sync::Notify;
 
 use crate::sync::lock;
 
@@ -31,14 +26,8 @@ thread_local! {
 /// What the tasks of one thread wait for.
 struct Here {
     registry: Registry,
-    news: Mutex<Slab<Arc<News>>>,
-}
-
-/// Whether there is anything new of one of these.
-#[derive(Default)]
-struct News {
-    is_there: AtomicBool,
-    waker: AtomicWaker,
+    /// Notified when there is something new.
+    news: Mutex<Slab<Arc<Notify>>>,
 }
 
 /// The tasks of this thread wait by this registry from now on. Whoever waits for its news [tells](tell) them.
@@ -55,8 +44,7 @@ pub(super) fn tell(found: Found) -> bool {
     let here = HERE.with_borrow(Clone::clone);
     let news = here.and_then(|here| lock(&here.news).get((found.key - FIRST) / 2).cloned());
     if let Some(news) = news {
-        news.is_there.store(true, SeqCst);
-        news.waker.wake();
+        news.notify_one();
     }
     true
 }
@@ -65,13 +53,13 @@ pub(super) fn tell(found: Found) -> bool {
 struct Place {
     here: Arc<Here>,
     index: usize,
-    news: Arc<News>,
+    news: Arc<Notify>,
 }
 
 impl Place {
     fn new() -> io::Result<Self> {
         let here = HERE.with_borrow(Clone::clone).ok_or(ErrorKind::Unsupported)?;
-        let news = Arc::new(News::default());
+        let news = Arc::default();
         let index = lock(&here.news).insert(Arc::clone(&news));
         Ok(Self { here, index, news })
     }
@@ -80,22 +68,10 @@ impl Place {
         FIRST + 2 * self.index
     }
 
-    /// Waits until there may be something new.
+    /// Waits until there may be something new since the last call.
     async fn news(&self) {
-        poll_fn(|context| {
-            self.news.waker.register(context.waker());
-            if self.news.is_there.load(SeqCst) {
-                return Poll::Ready(());
-            }
-            self.here.registry.again(self.key());
-            Poll::Pending
-        })
-        .await;
-    }
-
-    /// Notes that nothing is new.
-    fn is_old(&self) {
-        self.news.is_there.store(false, SeqCst);
+        self.here.registry.again(self.key());
+        self.news.notified().await;
     }
 }
 
@@ -122,15 +98,14 @@ impl<T: Source + Send + Sync + 'static> Awaited<T> {
         Ok(Self { source: Arc::clone(source), place })
     }
 
-    /// Does this as soon as there is something new, and as often as it would block.
+    /// Does this as soon as it does not block.
     pub(super) async fn when_ready<R>(
         &self,
         mut act: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            self.place.news().await;
             match act(&self.source) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.place.is_old(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.news().await,
                 done => return done,
             }
         }
@@ -175,9 +150,8 @@ impl Socket {
         &self.member
     }
 
-    /// Waits until there is something to read. To be called when there was nothing.
+    /// Waits until there may be something to read that was not there before.
     pub(super) async fn news(&self) {
-        self.place.is_old();
         self.place.news().await;
     }
 
@@ -193,7 +167,6 @@ impl Socket {
         let written = loop {
             match write(&self.member) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.place.is_old();
                     if !std::mem::replace(&mut awaits, true) {
                         await_room(true);
                     }

@@ -77,7 +77,7 @@ pub(super) struct Daemon {
     pub(super) leaving: Leaving,
     pub(super) next_turn: NextTurn,
     /// What goes on between two turns.
-    pub(super) tasks: Arc<Tasks>,
+    pub(super) tasks: Tasks,
     /// Whether the daemon has ended, and its clients go on with the next one.
     is_left: AtomicBool,
 }
@@ -132,7 +132,7 @@ impl Daemon {
             own_leases: OwnLeases::default(),
             leaving: Leaving::default(),
             next_turn: NextTurn::default(),
-            tasks: Arc::default(),
+            tasks: Tasks::default(),
             is_left: AtomicBool::new(false),
         }
     }

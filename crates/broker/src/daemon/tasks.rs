@@ -8,9 +8,8 @@ use std::{
     panic::AssertUnwindSafe,
     pin::pin,
     sync::{
-        Arc, Mutex,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering::SeqCst},
-        mpsc,
     },
     task::{Context, Poll, Wake, Waker},
     thread,
@@ -19,10 +18,12 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use navlock_platform::readiness::Readiness;
-use tokio::sync::oneshot;
+use tokio::sync::{
+    mpsc::{self, UnboundedReceiver, UnboundedSender},
+    oneshot,
+};
 
 use super::{awaited, timers};
-use crate::sync::lock;
 
 /// How many tasks that [take turns](in_turn) go on between two turns of the thread.
 const MOST_AT_ONCE: usize = 64;
@@ -32,20 +33,13 @@ thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(MOST_AT_ONCE) };
 }
 
-/// The tasks of a thread.
+/// Begins the tasks of a thread. Where none run yet, or none any more, a task ends at once.
 #[derive(Default)]
-pub(super) struct Tasks(Mutex<Option<New>>);
-
-/// The tasks that have not begun.
-#[derive(Default)]
-struct New {
-    tasks: Vec<BoxFuture<'static, ()>>,
-    waker: Option<Waker>,
-}
+pub(super) struct Tasks(OnceLock<UnboundedSender<BoxFuture<'static, ()>>>);
 
 /// The tasks of this thread as they go on. If this is dropped, they end.
 pub(super) struct Running {
-    new: Arc<Tasks>,
+    new: UnboundedReceiver<BoxFuture<'static, ()>>,
     tasks: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
@@ -57,38 +51,30 @@ struct Woken {
 }
 
 impl Tasks {
-    /// Begins a task. A panic ends the task alone. If the thread has ended its tasks, or has none yet, this one ends at
-    /// once.
+    /// Begins a task. A panic ends the task alone.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let task = AssertUnwindSafe(task).catch_unwind().map(drop).boxed();
-        let mut new = lock(&self.0);
-        let Some(New { tasks, waker }) = &mut *new else {
-            // What it has may lead to more tasks.
-            drop(new);
-            return drop(task);
-        };
-        tasks.push(task);
-        let waker = waker.clone();
-        drop(new);
-        if let Some(waker) = waker {
-            waker.wake();
+        if let Some(tasks) = self.0.get() {
+            let task = AssertUnwindSafe(task).catch_unwind().map(drop).boxed();
+            // If the tasks have ended, this one does as well.
+            let _ = tasks.send(task);
         }
     }
 }
 
 impl Running {
     /// From now on these are the tasks of this thread.
-    pub(super) fn begin(tasks: &Arc<Tasks>) -> Self {
-        *lock(&tasks.0) = Some(New::default());
-        Self { new: Arc::clone(tasks), tasks: FuturesUnordered::new() }
+    pub(super) fn begin(tasks: &Tasks) -> Self {
+        let (begun, new) = mpsc::unbounded_channel();
+        // A thread begins its tasks once.
+        let _ = tasks.0.set(begun);
+        Self { new, tasks: FuturesUnordered::new() }
     }
 
     /// Goes on with the tasks that are woken.
     pub(super) fn go_on(&mut self, context: &mut Context<'_>) {
         LEFT.set(MOST_AT_ONCE);
-        if let Some(new) = &mut *lock(&self.new.0) {
-            new.waker = Some(context.waker().clone());
-            self.tasks.extend(new.tasks.drain(..));
+        while let Poll::Ready(Some(task)) = self.new.poll_recv(context) {
+            self.tasks.push(task);
         }
         while let Poll::Ready(Some(())) = self.tasks.poll_next_unpin(context) {}
     }
@@ -116,14 +102,6 @@ impl Running {
             let is_woken = || woken.is_woken.load(SeqCst);
             wait(&|| if is_woken() { Some(Duration::ZERO) } else { next });
         }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // What they have may lead to more tasks, which end at once.
-        let left = lock(&self.new.0).take();
-        drop(left);
     }
 }
 
@@ -184,7 +162,7 @@ impl TaskThread {
     ) -> io::Result<Self> {
         let tasks = Arc::new(Tasks::default());
         let (end, ended) = oneshot::channel();
-        let (told, is_told) = mpsc::channel();
+        let (told, is_told) = std::sync::mpsc::channel();
         let theirs = Arc::clone(&tasks);
         thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _kept = begin();
@@ -217,7 +195,7 @@ mod tests {
     #[test]
     fn a_task_that_panics_ends_alone_and_no_task_begins_after_the_end() {
         let tasks = Arc::new(Tasks::default());
-        let (done, is_done) = mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel();
         let tell = |what| {
             let done = done.clone();
             tasks.spawn(async move {

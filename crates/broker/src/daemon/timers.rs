@@ -13,6 +13,9 @@ use futures_util::future::{Either, select};
 
 use crate::clock;
 
+/// Nobody waits for longer.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
 thread_local! {
     /// Who is woken at which time.
     static ALARMS: RefCell<BTreeMap<(Instant, u64), Waker>> = const { RefCell::new(BTreeMap::new()) };
@@ -36,35 +39,28 @@ pub(super) fn wake_due() -> Option<Duration> {
 /// Waits until a time has come.
 #[derive(Debug)]
 pub(super) struct Sleep {
-    /// `None` if it never comes.
-    at: Option<Instant>,
+    at: Instant,
     number: u64,
 }
 
+/// Waits for so long, or for a year.
 pub(super) fn sleep(time: Duration) -> Sleep {
-    Sleep::until(clock::instant().checked_add(time))
+    sleep_until(clock::instant() + time.min(YEAR))
 }
 
 pub(super) fn sleep_until(at: Instant) -> Sleep {
-    Sleep::until(Some(at))
-}
-
-impl Sleep {
-    fn until(at: Option<Instant>) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        Self { at, number: NUMBERS.fetch_add(1, Relaxed) }
-    }
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    Sleep { at, number: NUMBERS.fetch_add(1, Relaxed) }
 }
 
 impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(at) = self.at else { return Poll::Pending };
-        if clock::instant() >= at {
+        if clock::instant() >= self.at {
             return Poll::Ready(());
         }
-        let alarm = ((at, self.number), context.waker().clone());
+        let alarm = ((self.at, self.number), context.waker().clone());
         // The waker before is dropped when the alarms are free again: to drop it may end a task, and other alarms.
         let _before = ALARMS.with_borrow_mut(|alarms| alarms.insert(alarm.0, alarm.1));
         Poll::Pending
@@ -73,10 +69,9 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(at) = self.at {
-            // There are no alarms any more while the thread ends.
-            let _before = ALARMS.try_with(|alarms| alarms.borrow_mut().remove(&(at, self.number)));
-        }
+        let alarm = (self.at, self.number);
+        // There are no alarms any more while the thread ends.
+        let _before = ALARMS.try_with(|alarms| alarms.borrow_mut().remove(&alarm));
     }
 }
 
