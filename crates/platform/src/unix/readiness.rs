@@ -9,11 +9,20 @@ use std::{
         atomic::{AtomicBool, Ordering::SeqCst},
     },
     task::{Wake, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown, recvmsg};
+
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
+
+#[cfg(target_os = "linux")]
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
 pub use crate::found::Found;
 use crate::{
@@ -27,6 +36,9 @@ const MOST: usize = 1024;
 /// The key of the waker, which is no member's.
 const WAKER: Token = Token(usize::MAX);
 
+/// The key of the timer, which is no member's either.
+const TIMER: Token = Token(usize::MAX - 1);
+
 /// A set of connections, processes and other sources, each with a key.
 ///
 /// What has something new since the last question is told once: new bytes or the end of a connection, room for
@@ -37,6 +49,7 @@ pub struct Readiness {
     events: Events,
     waker: Arc<Waking>,
     registry: Registry,
+    timer: Timer,
 }
 
 #[derive(Debug)]
@@ -131,7 +144,8 @@ impl Readiness {
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         let waker = Arc::new(Waking { waker, is_waiting: AtomicBool::new(false) });
         let registry = Registry(Arc::new(poll.registry().try_clone()?));
-        Ok(Self { poll, events: Events::with_capacity(MOST), waker, registry })
+        let timer = Timer::new(&registry)?;
+        Ok(Self { poll, events: Events::with_capacity(MOST), waker, registry, timer })
     }
 
     /// Ends a [wait](Self::wait), the one that goes on or the next one.
@@ -164,8 +178,12 @@ impl Readiness {
     /// If the system tells nothing any more.
     pub fn wait(&mut self, found: &mut Vec<Found>, within: impl FnOnce() -> Option<Duration>) {
         self.waker.is_waiting.store(true, SeqCst);
+        let within = match within() {
+            Some(time) if !time.is_zero() => self.timer.ring_within(time),
+            at_once => at_once,
+        };
         // Whoever waits looks again.
-        let _ = self.look(within(), found);
+        let _ = self.look(within, found);
         self.waker.is_waiting.store(false, SeqCst);
     }
 
@@ -176,13 +194,66 @@ impl Readiness {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return None,
             told => told.expect("the system tells which connections have something"),
         }
-        let theirs = self.events.iter().filter(|event| event.token() != WAKER);
+        if self.events.iter().any(|event| event.token() == TIMER) {
+            self.timer.rings = None;
+        }
+        let theirs = self.events.iter().filter(|event| !matches!(event.token(), WAKER | TIMER));
         found.extend(theirs.map(|event| Found {
             key: event.token().0,
             has_ended: event.is_read_closed(),
             is_sure: cfg!(target_os = "linux") && event.is_readable() && !event.is_writable(),
         }));
         Some(self.events.iter().count())
+    }
+}
+
+/// What ends a wait in time. To set a timer of the system now and then takes less than to give each wait a time-out.
+#[derive(Debug)]
+struct Timer {
+    #[cfg(target_os = "linux")]
+    descriptor: OwnedFd,
+    /// When it rings, if it is set.
+    rings: Option<Instant>,
+}
+
+#[cfg(target_os = "linux")]
+impl Timer {
+    fn new(registry: &Registry) -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        registry.add(descriptor.as_raw_fd(), TIMER.0)?;
+        Ok(Self { descriptor, rings: None })
+    }
+
+    /// Has it ring after this time, or before. Returns the time-out that the wait needs besides.
+    fn ring_within(&mut self, time: Duration) -> Option<Duration> {
+        let now = Instant::now();
+        let Some(at) = now.checked_add(time) else { return Some(time) };
+        if self.rings.is_some_and(|rings| now < rings && rings <= at) {
+            return None;
+        }
+        let Ok(it_value) = time.try_into() else { return Some(time) };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        match timerfd_settime(&self.descriptor, TimerfdTimerFlags::empty(), &once) {
+            Ok(_) => {
+                self.rings = Some(at);
+                None
+            }
+            Err(_) => Some(time),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Timer {
+    #[expect(clippy::unnecessary_wraps, reason = "as on Linux")]
+    fn new(_: &Registry) -> io::Result<Self> {
+        Ok(Self { rings: None })
+    }
+
+    #[expect(clippy::unused_self, reason = "as on Linux")]
+    fn ring_within(&mut self, time: Duration) -> Option<Duration> {
+        Some(time)
     }
 }
 
