@@ -257,15 +257,18 @@ impl Maintainer {
             reason,
             Reason::Refused(_) | Reason::NotShared | Reason::NotNavlock(_) | Reason::OtherUser(_)
         );
-        let waits_on = matches!(reason, Reason::NoSystemBroker);
+        let waits_on = self.place.is_of_system() && !is_refused;
         let why = ConnectError { socket: self.shared.path.clone(), reason }.into();
         Failed { why, is_refused, waits_on }
     }
 
     /// Tells all waiters that there is no connection.
     fn give_up(&self, failed: &Failed) {
-        let Failed { why, is_refused, .. } = failed;
-        tracing::warn!(target: CLIENT_LOGS, is_refused, "no broker is to be had: {why}");
+        let Failed { why, is_refused, waits_on } = failed;
+        // Those who wait on were told when the connection ended, and are not told at each try.
+        if !waits_on {
+            tracing::warn!(target: CLIENT_LOGS, is_refused, "no broker is to be had: {why}");
+        }
         self.end(failed);
     }
 
@@ -313,7 +316,7 @@ struct Failed {
     why: Unreachable,
     /// Whether there is a daemon, and it does not let us come back.
     is_refused: bool,
-    /// Whether only an administrator can start the daemon, for whom requests wait that are in a queue.
+    /// Whether requests wait on, because the daemon is the machine's, which only an administrator can start or mend.
     waits_on: bool,
 }
 

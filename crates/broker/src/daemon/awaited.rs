@@ -125,7 +125,8 @@ impl<T: Source + Send + Sync + 'static> Drop for Awaited<T> {
 
 /// A connection that a task reads and writes.
 pub(super) struct Socket {
-    member: Member,
+    /// `None` when it is [told otherwise](Self::into_member).
+    member: Option<Member>,
     place: Place,
 }
 
@@ -136,18 +137,17 @@ impl Socket {
     pub(super) fn new(stream: Stream) -> io::Result<Self> {
         let place = Place::new()?;
         let member = place.here.registry.join(stream, place.key())?;
-        Ok(Self { member, place })
+        Ok(Self { member: Some(member), place })
     }
 
     /// The connection, which is told under this key from now on.
-    pub(super) fn into_member(self, key: usize) -> Member {
-        let Self { member, place } = self;
-        place.here.registry.rekey(&member, place.key(), key);
-        member
+    pub(super) fn into_member(mut self, key: usize) -> Member {
+        self.place.here.registry.rekey(self.member(), self.place.key(), key);
+        self.member.take().expect("only this takes it, and has the socket then")
     }
 
     pub(super) fn member(&self) -> &Member {
-        &self.member
+        self.member.as_ref().expect("only `into_member` takes it, after which there is no socket")
     }
 
     /// Waits until there may be something to read that was not there before.
@@ -161,11 +161,11 @@ impl Socket {
         mut write: impl FnMut(&Member) -> io::Result<T>,
     ) -> io::Result<T> {
         let await_room = |awaits| {
-            self.place.here.registry.await_room(&self.member, self.place.key(), awaits);
+            self.place.here.registry.await_room(self.member(), self.place.key(), awaits);
         };
         let mut awaits = false;
         let written = loop {
-            match write(&self.member) {
+            match write(self.member()) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if !std::mem::replace(&mut awaits, true) {
                         await_room(true);
@@ -180,5 +180,14 @@ impl Socket {
             await_room(false);
         }
         written
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Another descriptor of the connection may be open, for which the system would go on to tell this key.
+        if let Some(member) = &self.member {
+            self.place.here.registry.leave(member, self.place.key());
+        }
     }
 }

@@ -118,6 +118,8 @@ pub(super) async fn serve_in(
     let daemon = &turns.daemon;
     let mut connections = FuturesUnordered::new();
     let mut turned_away = FuturesUnordered::new();
+    // This is dropped before the connections: clients that are just coming back claim from the next daemon.
+    let _leaves = Leaves(daemon);
     let most = most_clients();
     let mut idle_since = Instant::now();
     let mut retries = Interval::new(RETRY_PAUSE);
@@ -136,7 +138,8 @@ pub(super) async fn serve_in(
             stream = in_turn(accept(listening)), if turned_away.len() < MOST_TURNED_AWAY => {
                 let handshake_timeout = options.limits.handshake;
                 let turn_away = |stream, guest, why| {
-                    in_turn(turn_away(stream, guest, Arc::clone(daemon), why, handshake_timeout))
+                    let told = turn_away(stream, guest, Arc::clone(daemon), why, handshake_timeout);
+                    AssertUnwindSafe(in_turn(told)).catch_unwind()
                 };
                 let guest = match daemon.guests().map(|guests| guests.admit(&stream, most)) {
                     Some(Ok((guest, None))) => Some(guest),
@@ -168,7 +171,8 @@ pub(super) async fn serve_in(
                     turned_away.push(turn_away(stream, guest, too_many(most)));
                 }
             }
-            Some(()) = turned_away.next() => {}
+            // A panic was logged.
+            Some(_) = turned_away.next() => {}
             // A session that has panicked has ended like any other session: the locks of its client
             // are free.
             Some(ended) = connections.next() => {
@@ -195,6 +199,18 @@ pub(super) async fn serve_in(
                 tracing::info!(target: LOGS, "the broker ends: it has had no client for its idle time");
                 return;
             }
+        }
+    }
+}
+
+/// A daemon whose clients are not given up from the moment on in which this is dropped.
+struct Leaves<'a>(&'a Daemon);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        // Without files there is no next daemon.
+        if self.0.files().is_some() {
+            self.0.leaves();
         }
     }
 }

@@ -21,6 +21,7 @@ use navlock_wire::{LookEvent, Moment};
 use tokio::sync::Notify;
 
 use super::{
+    DiesOfPanics,
     counts::Counts,
     inbox::{Batch, Inbox, Note},
     tasks::{TaskThread, Tasks},
@@ -94,7 +95,11 @@ impl Lookers {
 
     /// The tasks that send to lookers, on a thread of their own. `None` if no thread can be had.
     pub(super) fn tasks(&self) -> Option<&Tasks> {
-        let start = || TaskThread::start("navlock-telling", lower_thread_priority).ok();
+        let begin = || {
+            lower_thread_priority();
+            DiesOfPanics
+        };
+        let start = || TaskThread::start("navlock-telling", begin).ok();
         self.thread.get_or_init(start).as_ref().map(TaskThread::tasks)
     }
 

@@ -88,7 +88,11 @@ impl Process {
     /// Waits for the end of the process. Never returns if that cannot be waited for.
     pub(super) async fn end(self) {
         match Awaited::new(&self.0) {
-            Ok(end) => end.news().await,
+            Ok(end) => {
+                while !self.has_ended() {
+                    end.news().await;
+                }
+            }
             Err(_) => pending().await,
         }
     }

@@ -161,9 +161,8 @@ impl Daemon {
         self.is_left.load(SeqCst)
     }
 
-    /// The daemon is killed: it does nothing more to the files of its clients.
-    #[cfg(test)]
-    pub(super) fn is_killed(&self) {
+    /// From now on the daemon does nothing more to the files of its clients, who go on with the next one.
+    pub(super) fn leaves(&self) {
         self.is_left.store(true, SeqCst);
     }
 
@@ -275,7 +274,7 @@ impl Daemon {
     /// notes of the daemon's own leases. The caller removes these notes once the user agent has
     /// ended, together with its leases.
     pub(super) fn leave_behind(&self) -> Option<OwnNotes> {
-        self.is_left.store(true, SeqCst);
+        self.leaves();
         let notes = self.own_leases.end(!self.is_empty());
         let clients: Vec<_> =
             lock(&self.clients).connected.values().map(|(_, client)| Arc::clone(client)).collect();

@@ -165,13 +165,14 @@ impl TaskThread {
         let (told, is_told) = std::sync::mpsc::channel();
         let theirs = Arc::clone(&tasks);
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let _kept = begin();
             let running = Running::begin(&theirs);
             let made = Readiness::new();
             let readiness = made.map_err(|error| told.send(Err(error)));
             let Ok(mut readiness) = readiness else { return };
             awaited::begin(readiness.registry());
             let _ = told.send(Ok(()));
+            // This comes late: who waits for the thread does not wait for one of low priority.
+            let _kept = begin();
             let mut found = Vec::new();
             // It ends when the sender is dropped; nothing is ever sent.
             _ = running.run(readiness.waker(), ended, |within| {

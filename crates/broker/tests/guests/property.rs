@@ -14,7 +14,7 @@ use std::{
     },
     task::{Context, Waker},
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::BytesMut;
@@ -38,8 +38,8 @@ use rustix::{
 };
 use tokio_util::codec::{Decoder, Encoder};
 
-/// How long anything may take that must happen.
-const LONG: Duration = Duration::from_secs(30);
+/// How long anything may take that must happen, also if somebody comes late to a broker that recovers.
+const LONG: Duration = Duration::from_secs(90);
 
 /// How long a broker waits for those who do not come back. A client that is late loses its locks, on a busy machine too.
 const RECOVERY_TIME: Duration = Duration::from_secs(20);
@@ -105,7 +105,7 @@ impl Attacker {
     /// A client as any other, with an agent. If its number is odd, it says that it was there before, and has these claims.
     fn client(place: &Place, number: u8, claims: &[ToDaemon]) -> Self {
         // The same clients come again.
-        let mut client = [number % 4; 16];
+        let mut client = [8 + number % 4; 16];
         client[..4].copy_from_slice(&ATTACKER.to_be_bytes());
         let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
         let mut attacker = Self::connect(place);
@@ -129,14 +129,20 @@ impl Attacker {
         attacker
     }
 
+    fn stole_nothing(message: &FromDaemon) {
+        if let FromDaemon::Stolen { outcome, .. } = message {
+            assert!(outcome.is_err(), "the attacker has stolen what another user had");
+        }
+    }
+
     fn is_told_no_secret(&self) {
         let secret = SECRET.as_bytes();
         let is_told = self.received.windows(secret.len()).any(|window| window == secret);
         assert!(!is_told, "the attacker was told what a lock of another user is for");
     }
 
-    /// Reads until the broker has said this, or has hung up.
-    fn until(&mut self, is_it: impl Fn(&FromDaemon) -> bool) {
+    /// Reads until the broker has said this, or has hung up. Returns whether it was said.
+    fn until(&mut self, is_it: impl Fn(&FromDaemon) -> bool) -> bool {
         self.stream.set_nonblocking(false).expect("it is open");
         self.stream.set_read_timeout(Some(LONG)).expect("it is open");
         let mut bytes = [0; 4096];
@@ -149,10 +155,12 @@ impl Attacker {
             }
             self.is_told_no_secret();
             while let Ok(Some(message)) = ClientCodec::default().decode(&mut self.received) {
+                Self::stole_nothing(&message);
                 is_said |= is_it(&message);
             }
         }
         self.stream.set_nonblocking(true).expect("it is open");
+        is_said
     }
 
     /// A client that claims what another user holds, and what nobody was granted.
@@ -191,9 +199,7 @@ impl Attacker {
         }
         self.is_told_no_secret();
         while let Ok(Some(message)) = ClientCodec::default().decode(&mut self.received) {
-            if let FromDaemon::Stolen { outcome, .. } = message {
-                assert!(outcome.is_err(), "the attacker has stolen what another user had");
-            }
+            Self::stole_nothing(&message);
         }
         for file in &mut self.files {
             match how % 4 {
@@ -342,6 +348,10 @@ pub(crate) fn holds(input: &[u8]) {
     while let Some(what) = input.byte() {
         let which = usize::from(input.or_zero()) % attackers.len();
         let attacker = &mut attackers[which];
+        if what % 64 >= 48 {
+            // It may not be there any more after this.
+            attacker.hear(what);
+        }
         match what % 64 {
             48 | 49 => *attacker = Attacker::connect(&place),
             50 | 51 => *attacker = Attacker::client(&place, what, &[]),
@@ -369,11 +379,12 @@ pub(crate) fn holds(input: &[u8]) {
     for attacker in &mut attackers {
         attacker.hear(0);
     }
+    // One with a key that no other has.
     let mut asks = Attacker::client(&place, 0, &[]);
     asks.say(clock::monotonic(), &ToDaemon::Inspect { query: 1, bucket: "app".into(), name: None });
-    asks.until(|message| {
-        matches!(message, FromDaemon::Inspection { .. } | FromDaemon::QueryFailed { .. })
-    });
+    let is_told = asks.until(|message| matches!(message, FromDaemon::Inspection { .. }));
+    assert!(is_told, "another user cannot look any more");
+    drop(asks);
 
     // The answer comes after all that was sent before.
     let state = block_on_timeout(waiter.inspect(None), LONG).expect("the broker answers");
@@ -390,12 +401,10 @@ pub(crate) fn holds(input: &[u8]) {
     assert!(next.expect("it is granted").fencing_token() > token);
     drop(attackers);
     // What the attacker had is free, and nobody waits for the dead.
-    let began = Instant::now();
     for name in NAMES {
         let had = block_on_timeout(waiter.lock(name).into_future(), LONG);
         drop(had.expect("it is free").expect("it is granted"));
     }
-    assert!(began.elapsed() < LONG);
     drop((holder, waiter));
     daemon.stop(&place);
     assert!(!panicked.load(SeqCst), "the broker panicked");

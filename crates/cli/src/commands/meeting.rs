@@ -8,6 +8,7 @@ use std::{
 };
 
 use navlock::{Error, Look, LookOptions, Place, Project, ResourceName, look::Overview};
+use navlock_broker::Control;
 use navlock_platform::surroundings::peculiarities;
 
 use super::Context;
@@ -71,8 +72,10 @@ pub(super) fn look_everywhere(
         }
     }
     let of_stores = [&context.place].into_iter().chain(&context.others);
-    for place in of_stores.filter(|place| place.store().is_some() && !place.socket().exists()) {
-        context.verbosity.tell(unseen(place).unwrap_or_default());
+    for place in of_stores.filter(|place| place.store().is_some()) {
+        if let (Some(why), Err(_)) = (unseen(place), Control::connect(place)) {
+            context.verbosity.tell(why);
+        }
     }
     Ok(overviews)
 }

@@ -118,10 +118,11 @@ pub(super) fn watch(context: &Context, args: &WatchArgs) -> Result<ExitCode, Fai
                 }
             }
             Some(_) => {
-                text = watch.no_broker();
-                match unseen(&context.place) {
-                    Some(why) => context.verbosity.tell(why),
-                    None => context.verbosity.detail("no broker is running; nobody holds anything"),
+                if let Some(why) = unseen(&context.place) {
+                    context.verbosity.tell(why);
+                } else {
+                    text = watch.no_broker();
+                    context.verbosity.detail("no broker is running; nobody holds anything");
                 }
             }
             None => {}

@@ -86,7 +86,7 @@ impl ClientTable {
     }
 
     /// Fails all questions and requests, because no connection can be had. If somebody else is to start the daemon,
-    /// those that wait for a lock wait on, as far as a daemon knew of them. Locks stay held until they are
+    /// requests that wait for a lock wait on, unless there was no connection so far. Locks stay held until they are
     /// [lost](Self::lose). Returns the wakers to call.
     pub(in super::super) fn give_up(&mut self, error: &Error, waits_on: bool) -> Vec<Waker> {
         let mut wakers = Vec::new();

@@ -24,13 +24,15 @@ impl<S: Sockets> State<S> {
             || !wanted.is_empty() || daemon.leaving.is_left() || daemon.next_turn.is_awaited();
         readiness.wait(unread, || if is_due() { Some(Duration::ZERO) } else { within() });
         // A wait that finds nothing may not have looked.
-        let has_looked = !unread.is_empty();
+        let told = unread.len();
         unread.retain(|found| !awaited::tell(*found));
-        let is_one = matches!(self.unread[..], [Found { is_sure: true, has_ended: false, .. }]);
+        // What tasks wait for came in the same answer, which then is not that of one connection.
+        let is_one =
+            told == 1 && matches!(self.unread[..], [Found { is_sure: true, has_ended: false, .. }]);
         let is_awaited = self.daemon.next_turn.is_awaited();
         // Whoever waits for the turn waits for all that was sent before, and not for one message.
         self.has_one = is_one && self.listed == 0 && self.full == 0 && !is_awaited;
-        if has_looked {
+        if told > 0 {
             self.looked(0);
         }
     }

@@ -221,7 +221,7 @@ impl Broker {
     /// It is killed: it has no part in what its clients hold any more.
     pub(super) fn kill(self) {
         let Self { daemon, .. } = &self;
-        daemon.is_killed();
+        daemon.leaves();
         for client in daemon.all_clients() {
             lock(&client).requests.leave_slots();
         }
