@@ -5,15 +5,22 @@
 
 use std::{
     ffi::OsStr,
-    fmt::{self, Write as _},
-    io,
+    fmt::{self, Write},
+    io::{self, Read, Write as _},
+    os::unix::net::UnixStream,
     path::Path,
     sync::{Barrier, OnceLock},
     thread,
     time::Duration,
 };
 
+use bytes::BytesMut;
+use navlock::Mode;
+use navlock_core::host::{RequestId, RequestKind};
+use navlock_platform::clock;
+use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
 use rustix::time::{ClockId, clock_gettime};
+use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     layout::{Layout, Seat},
@@ -187,7 +194,15 @@ pub(super) fn compete_as(
     let begins = OnceLock::new();
     let one = |nth: u32| {
         let name = format!("crowd/{us}/{nth}");
-        let connect = || peer.connect(Row::First, place, Turn::First);
+        let connect = || -> io::Result<Box<dyn Client>> {
+            match peer {
+                // Else the clients had more to do than the broker, and got what their CPU gives each of them.
+                Peer::NavlockSystem | Peer::NavlockAsking if !comes_and_goes => {
+                    Ok(Box::new(ByHand::connect(peer, place, nth)?))
+                }
+                _ => peer.connect(Row::First, place, Turn::First),
+            }
+        };
         let mut client = Some(connect()?);
         together.wait();
         together.wait();
@@ -229,6 +244,78 @@ pub(super) fn compete_as(
         write_line(&format!("{locks} {}", longest.as_secs_f64()));
         Ok(())
     })
+}
+
+/// A client of navlock that knows nothing but the messages for one lock.
+struct ByHand {
+    stream: UnixStream,
+    codec: ClientCodec,
+    bytes: BytesMut,
+    requests: u64,
+}
+
+impl ByHand {
+    fn connect(peer: Peer, place: &Path, nth: u32) -> io::Result<Self> {
+        let (stream, codec) = (UnixStream::connect(place)?, ClientCodec::default());
+        let mut it = Self { stream, codec, bytes: BytesMut::new(), requests: 0 };
+        let mut key = [0; 16];
+        if peer == Peer::NavlockSystem {
+            key[..4].copy_from_slice(&rustix::process::geteuid().as_raw().to_be_bytes());
+        }
+        key[4..8].copy_from_slice(&std::process::id().to_be_bytes());
+        key[8..12].copy_from_slice(&nth.to_be_bytes());
+        it.say(&ToDaemon::Hello { oldest: VERSION, newest: VERSION })?;
+        it.say(&ToDaemon::Introduce { client: key, returning: false })?;
+        let bucket = "bench".to_owned();
+        it.say(&ToDaemon::OpenAgent { agent: 0, client_id: key, bucket })?;
+        it.hear(|message| matches!(message, FromDaemon::Settled))?;
+        Ok(it)
+    }
+
+    fn say(&mut self, message: &ToDaemon) -> io::Result<()> {
+        let mut bytes = BytesMut::new();
+        let sent = Sent { at: clock::monotonic(), message };
+        self.codec.encode(sent, &mut bytes).map_err(io::Error::other)?;
+        self.stream.write_all(&bytes)
+    }
+
+    /// Reads until this is said.
+    fn hear(&mut self, is_it: impl Fn(&FromDaemon) -> bool) -> io::Result<()> {
+        let mut read = [0; 512];
+        loop {
+            while let Some(message) =
+                self.codec.decode(&mut self.bytes).map_err(io::Error::other)?
+            {
+                if is_it(&message) {
+                    return Ok(());
+                }
+            }
+            match self.stream.read(&mut read)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                length => self.bytes.extend_from_slice(&read[..length]),
+            }
+        }
+    }
+}
+
+impl Client for ByHand {
+    fn acquire(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn take_and_release_other(&mut self, name: &str) -> io::Result<()> {
+        self.requests += 1;
+        let request = RequestId::from_parts(0, self.requests);
+        let name = name.try_into().map_err(io::Error::other)?;
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        self.say(&ToDaemon::Request { agent: 0, request, name, kind, slot: None })?;
+        self.hear(|message| matches!(message, FromDaemon::Granted { .. }))?;
+        self.say(&ToDaemon::Finish { request })
+    }
 }
 
 /// A clock that is the same in all processes, which the standard library's does not promise.

@@ -89,15 +89,25 @@ impl Host {
         Place::at(self.directory.path().join("sock"))
     }
 
+    /// How many clients there are.
+    fn clients(&self) -> u64 {
+        self.status().clients
+    }
+
     /// One of the details that the daemon tells of itself.
     fn detail(&self, wanted: &str) -> Option<String> {
+        let details = self.status().details;
+        details.into_iter().find(|(what, _)| what == wanted).map(|(_, is)| is)
+    }
+
+    fn status(&self) -> Status {
         let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
         let mut asks = Raw::connect(&self.place(), &[hello, ToDaemon::Status { query: 1 }]);
-        let (details, _) = asks.receive_until(|message| match message {
-            FromDaemon::Status { status, .. } => Some(status.details.clone()),
+        let (status, _) = asks.receive_until(|message| match message {
+            FromDaemon::Status { status, .. } => Some(status.clone()),
             _ => None,
         });
-        details.into_iter().find(|(what, _)| what == wanted).map(|(_, is)| is)
+        status
     }
 
     /// A client with a map that the daemon has confirmed.

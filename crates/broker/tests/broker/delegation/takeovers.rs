@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use navlock_broker::{Look, LookOptions, News};
-use navlock_core::Lost;
+use navlock_core::{Lost, Mode};
 use navlock_delegation::Released;
 use navlock_engine::RequestId;
 use navlock_wire::{FromDaemon, ToDaemon, VERSION};
 
 use super::{EXCLUSIVE, Host, SHARED, TRY};
-use crate::daemon::{LONG, eventually};
+use crate::{
+    daemon::{LONG, eventually},
+    raw::Raw,
+};
 
 #[test]
 fn owners_go_on_while_there_is_no_daemon_and_the_next_one_recalls_them() {
@@ -263,4 +266,37 @@ fn where_no_client_would_start_another_daemon_nobody_holds_anything() {
     assert_eq!(look.next(Some(Duration::ZERO)).unwrap(), Some(News::NoBroker));
     // A looker removes no files.
     assert!(path.exists());
+}
+
+#[test]
+fn a_client_that_is_coming_back_when_the_broker_ends_comes_back_to_the_next_one() {
+    let mut host = Host::with(|options| options.recovery_time = LONG);
+    let (mut one, stopped) = (host.client(1), host.client(2));
+    let request = one.ask("db", EXCLUSIVE);
+    let (token, _) = one.raw.receive_until(|message| match message {
+        FromDaemon::Granted { token, .. } => Some(*token),
+        _ => None,
+    });
+    let (name, mode) = ("db".try_into().unwrap(), Mode::Exclusive);
+    let claim = ToDaemon::ClaimLock { agent: 0, request, name, mode, token, since: 0 };
+    let words = [
+        ToDaemon::Hello { oldest: VERSION, newest: VERSION },
+        ToDaemon::Introduce { client: [1; 16], returning: true },
+        ToDaemon::OpenAgent { agent: 0, client_id: [1; 16], bucket: "app".to_owned() },
+        claim.clone(),
+        ToDaemon::Claimed,
+    ];
+    // This one waits for the other client, until it is told to end.
+    host.kill();
+    host.begin();
+    let _comes_back = Raw::connect(&host.place(), &words);
+    eventually("it is coming back", || host.clients() == 1);
+    host.kill();
+    assert!(one.path().exists(), "the client was given up");
+    drop(stopped.file);
+    host.begin();
+    assert_eq!(one.come_back(&[claim]), []);
+    let mut other = host.client(3);
+    other.ask("db", TRY);
+    assert!(matches!(other.all_said()[..], [FromDaemon::Unavailable { .. }]));
 }

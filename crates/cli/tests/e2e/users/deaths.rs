@@ -1,6 +1,6 @@
 //! What becomes of locks when the broker or a `navlock` dies.
 
-use std::time::Duration;
+use std::{os::unix::net::UnixListener, time::Duration};
 
 use super::*;
 use crate::system::{Signal, kill_process, lives};
@@ -69,6 +69,27 @@ fn who_waits_in_a_queue_waits_for_as_long_as_the_machine_has_no_broker() {
     first.release();
     second.begun();
     second.release();
+}
+
+#[test]
+fn who_waits_in_a_queue_waits_while_systemd_listens_for_a_broker_that_does_not_start() {
+    let Some(mut machine) = Machine::new() else { return };
+    let holder = machine.hold(ADA, &["db"]);
+    let mut waiter = machine.queue(BEA, &["db"]);
+    machine.kill_broker();
+    fs::remove_file(machine.socket()).unwrap();
+    let listens = UnixListener::bind(machine.socket()).unwrap();
+    chown(machine.socket(), Some(BROKER.uid), Some(GROUP)).unwrap();
+    fs::set_permissions(machine.socket(), fs::Permissions::from_mode(0o660)).unwrap();
+    // The time is what is tested: a client has given up a broker that is silent.
+    thread::sleep(2 * OUTAGE);
+    assert!(!waiter.has_ended());
+    fs::remove_file(machine.socket()).unwrap();
+    drop(listens);
+    machine.start_broker();
+    holder.release();
+    waiter.begun();
+    waiter.release();
 }
 
 #[test]
