@@ -21,8 +21,8 @@ use navlock_wire::{LookEvent, Moment};
 use tokio::sync::Notify;
 
 use super::{
-    DiesOfPanics,
     counts::Counts,
+    dies_of_panics::DiesOfPanics,
     inbox::{Batch, Inbox, Note},
     tasks::{TaskThread, Tasks},
     timers::sleep_until,

@@ -16,6 +16,7 @@ mod cycles;
 mod daemon_error;
 mod deadlocks;
 mod delegations;
+mod dies_of_panics;
 mod directory;
 mod elsewhere;
 mod files_of_user;
@@ -74,6 +75,7 @@ pub(crate) use self::options::RECOVERY_TIME;
 use self::{
     awaited::Awaited,
     delegations::Delegations,
+    dies_of_panics::DiesOfPanics,
     listener::serve_in,
     listening::{Listening, listen, take_over},
     place_guard::PlaceGuard,
@@ -181,19 +183,6 @@ pub fn run(
         notes.remove();
     }
     ended.map(drop)
-}
-
-/// A panic while this is there kills the process, after the panic was logged. To unwind would end the clients'
-/// agents one by one, as if the clients had gone. If the process dies, its clients claim their locks from the
-/// next daemon.
-struct DiesOfPanics;
-
-impl Drop for DiesOfPanics {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::abort();
-        }
-    }
 }
 
 /// Listens at the place, or at the socket that was passed.
