@@ -64,7 +64,7 @@ pub enum Message {
         /// The name.
         name: NameKey,
     },
-    /// An agent has ended. This has all its locks and requests that etcd may know of.
+    /// An agent has ended. This has all its locks and requests that the store may know of.
     EndAgent {
         /// The number of the agent.
         serial: AgentSerial,
@@ -95,7 +95,7 @@ pub enum Message {
         bucket: u64,
         /// The name, if one is asked for.
         name: Option<NameKey>,
-        /// How many keys are wanted.
+        /// How many locks and requests are wanted at most.
         most: usize,
         /// Whether owners of names are asked what is held.
         asks: Asks,
