@@ -8,11 +8,12 @@ use std::{
 };
 
 use navlock::{
-    ConnectError, Look, News, Place, Reason,
+    ConnectError, Look, News,
     look::{Deadlock, Event, LockName, Overview},
 };
 
 use self::past::{NamePast, Past, Rate};
+use crate::reach::unseen;
 
 /// How long a name that nobody uses is shown.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -47,19 +48,6 @@ pub(crate) enum Broker {
     Stopped(u32),
     /// The broker cannot be asked, for this reason.
     Failed(String),
-}
-
-/// Why locks may be held although there is no broker at this place. `None` if none is held then.
-pub(crate) fn unseen(place: &Place) -> Option<String> {
-    if place.is_of_system() {
-        // Its clients go on, and wait until somebody starts it.
-        return Some(Reason::NoSystemBroker.to_string());
-    }
-    let store = place.store()?;
-    Some(format!(
-        "no broker of the store {store} runs here, so what lives there is not shown: 'navlock query --store {store} \
-         --bucket NAME' starts it"
-    ))
 }
 
 impl Default for Picture {

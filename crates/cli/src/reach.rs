@@ -1,8 +1,21 @@
 //! Where a broker's locks are seen: on this machine, or on all machines that use one etcd.
 
-use navlock::{Error, UserAgent};
+use navlock::{Error, Place, Reason, UserAgent};
 
 use crate::settings::Etcd;
+
+/// Why locks may be held although there is no broker at this place. `None` if none is held then.
+pub(crate) fn unseen(place: &Place) -> Option<String> {
+    if place.is_of_system() {
+        // Its clients go on, and wait until somebody starts it.
+        return Some(Reason::NoSystemBroker.to_string());
+    }
+    let store = place.store()?;
+    Some(format!(
+        "no broker of the store {store} runs here, so what lives there is not shown: 'navlock query --store {store} \
+         --bucket NAME' starts it"
+    ))
+}
 
 /// The user agent of a broker that uses this etcd.
 ///

@@ -12,7 +12,7 @@ use navlock_broker::Control;
 use navlock_platform::surroundings::peculiarities;
 
 use super::Context;
-use crate::{args::BUCKET, picture::unseen, text::quoted_name, verbosity::Verbosity};
+use crate::{args::BUCKET, reach::unseen, text::quoted_name, verbosity::Verbosity};
 
 /// Tells people at a terminal that sudo has made this another user, who has other locks, unless they chose a place.
 pub(super) fn tell_of_sudo(context: &Context) {

@@ -17,7 +17,7 @@ use crate::{
     args::values,
     exit::{Failure, answer},
     json::IfKnown,
-    picture::unseen,
+    reach::unseen,
     terminal::reader_has_gone,
     text::{self, meta, plain_name, printable, user_at_host},
     time::{elapsed, taken},
