@@ -7,7 +7,9 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use navlock::{Error, Look, LookOptions, Place, Project, ResourceName, look::Overview};
+use navlock::{
+    ConnectError, Error, Look, LookOptions, Place, Project, Reason, ResourceName, look::Overview,
+};
 use navlock_broker::Control;
 use navlock_platform::surroundings::peculiarities;
 
@@ -73,8 +75,10 @@ pub(super) fn look_everywhere(
     }
     let of_stores = [&context.place].into_iter().chain(&context.others);
     for place in of_stores.filter(|place| place.store().is_some()) {
-        if let (Some(why), Err(_)) = (unseen(place), Control::connect(place)) {
-            context.verbosity.tell(why);
+        // Any other error was told already.
+        let is_away = |error: ConnectError| matches!(error.reason(), Reason::NotRunning);
+        if Control::connect(place).is_err_and(is_away) {
+            context.verbosity.tell(unseen(place).unwrap_or_default());
         }
     }
     Ok(overviews)
