@@ -10,7 +10,9 @@ use std::{
 use js_sys::Array;
 use navlock_core::{
     ClientId, Error, LockInfo, LockManagerSnapshot, Lost, Mode, ResourceName, UserAgent,
-    host::{AgentId, Answer, Backend, QueryFuture, Reach, RequestKind, Ticket, wake_all},
+    host::{
+        AgentId, Answer, Backend, QueryFuture, Reach, RequestDetails, RequestKind, Ticket, wake_all,
+    },
 };
 use wasm_bindgen::prelude::*;
 
@@ -98,7 +100,7 @@ impl Backend for BrowserBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        _: &str,
+        _: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let name = names::spell(&self.bucket, name);

@@ -5,6 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use navlock_engine::Patience;
 
+use crate::look::LockId;
+
 /// What is known of one lock or one pending request where machines share the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -12,14 +14,11 @@ pub struct Further {
     /// Says that the reach should have heard of the holder and has not. `None` if the reach has heard
     /// of the holder, or does not tell.
     pub unheard: Option<Unheard>,
-    /// A number that no other lock or request of its agent has or has had. A request keeps it when it becomes
-    /// a lock. 0 if the reach has no such numbers.
+    /// The number of its id, by which all machines know it.
     pub serial: u64,
     /// The order of requests, across all buckets: by revision, and then by the place within the
     /// revision. It says nothing about locks.
     pub order: (u64, u64),
-    /// For a lock: how requests that were made inside it refer to it.
-    pub called: Option<LockRef>,
     /// For a request: the locks inside which it was made, as far as they are known and were held at
     /// that time.
     pub inside: Vec<LockRef>,
@@ -27,16 +26,15 @@ pub struct Further {
     pub patience: Patience,
 }
 
-/// A reference to a lock, which means the same lock for all who use a reach. It is unique as long as the
-/// lock is held.
+/// A lock, and where it is looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LockRef {
     /// The bucket of the lock.
     pub bucket: Arc<str>,
     /// The name of the lock.
     pub name: NameRef,
-    /// Bytes that tell the lock from others of the name. Only the reach can read them.
-    pub bytes: [u8; 32],
+    /// The lock.
+    pub id: LockId,
 }
 
 /// A reference to a name in its bucket, which means the same name for all who use a reach. It may be

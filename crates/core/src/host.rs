@@ -11,13 +11,14 @@ use std::task::{Context, Poll};
 pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
-    Bucket, ClientId, Error, LockFuture, LockGuard, LockManager, UserAgent, agent::Agent,
-    agent_state::Ended, sync::Arc,
+    Bucket, ClientId, Error, LockFuture, LockGuard, LockManager, NestedRequest, UserAgent,
+    agent::Agent, agent_state::Ended, sync::Arc,
 };
 pub use crate::{
     backend::{
         Answer, Backend, Claim, EvictFuture, Eviction, InspectFuture, Looking, MemoryBackend,
-        MemoryReach, PositionFuture, QueryFuture, Reach, ReclaimFuture, RevokeFuture, Term, Ticket,
+        MemoryReach, PositionFuture, QueryFuture, Reach, ReclaimFuture, RequestDetails,
+        RevokeFuture, Term, Ticket,
     },
     clip::{clip_bytes, clip_chars},
     elapsed::{elapsed, milliseconds, seconds},
@@ -135,6 +136,12 @@ pub async fn reclaim(
         Some(LockFuture::made(name, mode, ticket, Arc::clone(refs.here())))
     });
     Ok(made.collect())
+}
+
+/// Gives a request the serial number that it has already, for a host that makes it for the agent of another process:
+/// see [`RequestDetails::serial`].
+pub fn with_serial<G, N>(request: NestedRequest<'_, G, N>, serial: u64) -> NestedRequest<'_, G, N> {
+    request.with_serial(serial)
 }
 
 /// What keeps the locks of the agent of this handle, and the agent's id there.

@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 
 use navlock_core::{
     ClientId, Error, Lost, ResourceName, UserAgent,
-    host::{Answer, Backend, MemoryReach, QueryFuture, Reach, RequestKind, Ticket},
+    host::{Answer, Backend, MemoryReach, QueryFuture, Reach, RequestDetails, RequestKind, Ticket},
 };
 use navlock_engine::AgentId;
 
@@ -62,10 +62,10 @@ impl Backend for Bare<Box<dyn Backend>> {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        details: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        self.0.request(agent, name, kind, why, waker)
+        self.0.request(agent, name, kind, details, waker)
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {

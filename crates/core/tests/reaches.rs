@@ -16,7 +16,7 @@ use navlock_core::{
     blocking::block_on,
     host::{
         self, AgentId, Answer, Backend, Claim, InspectFuture, MemoryReach, PositionFuture,
-        QueryFuture, Reach, ReclaimFuture, RequestKind, RevokeFuture, Term, Ticket,
+        QueryFuture, Reach, ReclaimFuture, RequestDetails, RequestKind, RevokeFuture, Term, Ticket,
     },
     look::LockId,
 };
@@ -43,10 +43,10 @@ macro_rules! pass_on {
             agent: AgentId,
             name: &ResourceName,
             kind: RequestKind,
-            why: &str,
+            details: RequestDetails<'_>,
             waker: &Waker,
         ) -> Result<(Ticket, Poll<Answer>), Error> {
-            self.inner.request(agent, name, kind, why, waker)
+            self.inner.request(agent, name, kind, details, waker)
         }
 
         fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {
@@ -222,7 +222,7 @@ fn taken(notes: &Notes) -> Vec<String> {
 
 fn claim() -> Claim {
     let name = ResourceName::try_from("db").unwrap();
-    Claim { name, kind: RequestKind::Wait(Mode::Exclusive), token: None, since: 1 }
+    Claim { serial: 1, name, kind: RequestKind::Wait(Mode::Exclusive), token: None }
 }
 
 #[test]

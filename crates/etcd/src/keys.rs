@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! {namespace}/format                                            the number of the format
-//! {namespace}/5/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
-//! {namespace}/5/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
-//! {namespace}/5/@mailbox/{owner}/{key}                          this owner is asked for the name of its key
-//! {namespace}/5/@mailbox/{owner}/{key}/{request}                this request has stolen, by this lock
+//! {namespace}/6/{bucket}/l/{name}/{h|q}/{x|s}/{owner}-{slot}    a lock (h), or a request that waits (q)
+//! {namespace}/6/{bucket}/l/{name}/h/x/o-{owner}                 the connection that owns the name
+//! {namespace}/6/@mailbox/{owner}/{key}                          this owner is asked for the name of its key
+//! {namespace}/6/@mailbox/{owner}/{key}/{request}                this request has stolen, by this lock
 //! ```
 //!
 //! The 5 is the number of the format of keys and values. Programs with different formats do not understand
@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::prefix_end;
 
 /// The number of the format.
-pub(crate) const FORMAT: &str = "5";
+pub(crate) const FORMAT: &str = "6";
 
 /// The beginning of the last part of an owner key. It sorts after all numbers.
 const OWNED: &str = "o-";

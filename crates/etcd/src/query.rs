@@ -13,11 +13,11 @@ pub(crate) use navlock_machines::query::{Asks, QueryEntry, QueryResult};
 use crate::{
     clock::wall_millis,
     data::KeyValue,
-    keys::{BucketKeys, LockKey, NameKey, Phase, Range, RequestKey},
+    keys::{BucketKeys, LockKey, Phase, Range, RequestKey},
     mirror::order,
     strays::{self, Stray},
     tokens::{Grant, token},
-    values::{Outer, RequestNotes, Value},
+    values::{Outer, Value},
 };
 
 /// A lock or request, with its sort key.
@@ -75,14 +75,18 @@ pub(crate) fn seen(
         };
         let answer = if key.phase == Phase::Owned { known(kv, &key) } else { OwnerAnswer::Said };
         let (made, request) = ((made, value.place), key.request);
-        let Value { asked, said, .. } = value;
+        let Value { serial, said, .. } = value;
         if !said.why.is_empty() {
             inspected.set_why(&said.why);
         }
-        // An owned name is shown as a lock.
-        let is_shown_as_lock = key.phase != Phase::Queued && request.owner != 0;
-        let named = is_shown_as_lock.then_some((&key.name, request));
-        inspected.further = further(named, made, asked, said);
+        // An owned name is shown as a lock, of which its machine has one for each name.
+        let serial = if key.phase == Phase::Owned { unsigned(kv.made) } else { serial };
+        inspected.further = further(made, serial);
+        // For a lock, these notes do not matter any more.
+        if key.phase == Phase::Queued {
+            inspected.further.patience = said.patience;
+            inspected.further.inside = said.inside.into_iter().map(outer).collect();
+        }
         let one = QueryEntry { inspected, lease: kv.lease };
         let found = ((made.0, made.1, request), one);
         match (key.phase, answer) {
@@ -101,29 +105,19 @@ pub(crate) fn seen(
     QueryResult { held, pending, owned, left_out: 0 }
 }
 
-/// What is known of a lock or request besides. `named` is the name and the key of a lock.
-fn further(
-    named: Option<(&NameKey, RequestKey)>,
-    (made, place): (i64, u64),
-    asked: u64,
-    said: RequestNotes,
-) -> Further {
+/// The number of a lock or request, and its place in the order of requests.
+fn further((made, place): (i64, u64), serial: u64) -> Further {
     let mut further = Further::default();
-    (further.serial, further.order) = (asked, (u64::try_from(made).unwrap_or_default(), place));
-    let to_ref = |bucket, name: &NameKey, request, made| LockRef {
-        bucket,
-        name: name.to_ref(),
-        bytes: Outer::called(request, made),
-    };
-    // The bucket is filled in by its backend.
-    further.called = named.map(|(name, request)| to_ref(Arc::default(), name, request, made));
-    // For a lock, these notes do not matter any more.
-    if further.called.is_none() {
-        let inside = said.inside.into_iter();
-        let outer = |it: Outer| to_ref(it.bucket.into(), &it.name, it.request, it.made);
-        (further.patience, further.inside) = (said.patience, inside.map(outer).collect());
-    }
+    (further.serial, further.order) = (serial, (unsigned(made), place));
     further
+}
+
+fn unsigned(revision: i64) -> u64 {
+    u64::try_from(revision).unwrap_or_default()
+}
+
+fn outer(Outer { bucket, name, lock }: Outer) -> LockRef {
+    LockRef { bucket: bucket.into(), name: name.to_ref(), id: lock }
 }
 
 /// A stray key, shown as the lock or request that it is for transactions.
@@ -136,8 +130,7 @@ fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, F
     (agent.command, agent.why) = ("(no lock)".to_owned(), why);
     inspected.agent = Some(Arc::new(agent));
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
-    let asked = u64::try_from(kv.made).unwrap_or_default();
-    inspected.further = further(None, (kv.made, 0), asked, RequestNotes::default());
+    inspected.further = further((kv.made, 0), unsigned(kv.made));
     let request = RequestKey { owner: 0, slot: 0 };
     Some((phase, ((kv.made, 0, request), QueryEntry { inspected, lease: kv.lease })))
 }
@@ -163,6 +156,7 @@ fn in_order(mut found: Vec<Found>) -> Vec<QueryEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{keys::NameKey, values::RequestNotes};
 
     #[test]
     fn a_name_that_a_machine_keeps_is_shown_by_its_revision_and_host_also_once_somebody_has_asked()
@@ -174,7 +168,7 @@ mod tests {
         let value = Value {
             client_id,
             since: 0,
-            asked: 0,
+            serial: 0,
             place: 0,
             mark: 1,
             info,

@@ -6,7 +6,7 @@ pub(crate) use navlock_machines::notes::{MOST_INSIDE, MOST_META, Outer, RequestN
 use serde::{Deserialize, Serialize};
 
 /// The first byte of each value. What follows is encoded by [`postcard`].
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// The value of the key of a request, a lock or an owner. What stands behind it is skipped; behind that of an owner,
 /// it may be an answer.
@@ -17,9 +17,8 @@ pub(crate) struct Value {
     /// When the request was made, or the lock granted, in milliseconds since 1970 by the clock of
     /// the machine that wrote the value.
     pub(crate) since: u64,
-    /// When the request was made, in nanoseconds on the monotonic clock of its machine. This is for
-    /// a connection of the same machine that takes over the request.
-    pub(crate) asked: u64,
+    /// The number of the request or lock among those of its agent, by which all machines know it.
+    pub(crate) serial: u64,
     /// The place among the keys that the same revision has created. The first key has the smallest
     /// number. For an owner key: how long its lease lasts, and whether the name is owned for a run.
     pub(crate) place: u64,
@@ -42,7 +41,7 @@ pub(crate) struct Value {
 struct Front {
     client_id: ClientId,
     since: u64,
-    asked: u64,
+    serial: u64,
     place: u64,
     mark: u64,
 }
@@ -115,10 +114,10 @@ fn encoded(what: &impl Serialize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use navlock_core::look::Patience;
+    use navlock_core::look::{LockId, Patience};
 
     use super::*;
-    use crate::keys::{NameKey, RequestKey};
+    use crate::keys::NameKey;
 
     #[test]
     fn values_are_read_as_they_were_written() {
@@ -142,7 +141,7 @@ mod tests {
         for (name, info, said) in both {
             let client_id = ClientId::random();
             let value =
-                Value { client_id, since: 7, asked: 5, place: 3, mark: 9, info, said, name };
+                Value { client_id, since: 7, serial: 5, place: 3, mark: 9, info, said, name };
             let bytes = value.encode();
             assert_eq!(Value::decode(&bytes), Some(value.clone()));
             assert_eq!(Value::client_id(&bytes), Some(client_id));
@@ -163,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_is_no_value_of_ours_is_left_as_it_is() {
-        for other in [&b""[..], b"\x03old", b"text"] {
+        for other in [&b""[..], b"\x04old", b"text"] {
             assert_eq!(Value::decode(other), None);
             assert_eq!((Value::client_id(other), Value::mark(other)), (None, 0));
             assert_eq!(Value::restamp(other, 1, 1), other);
@@ -172,16 +171,16 @@ mod tests {
     }
 
     fn outer(bucket: &str, made: i64) -> Outer {
-        let request = RequestKey { owner: u128::MAX - 3, slot: 5 };
+        let lock = LockId { client_id: ClientId::from_bytes([8; 16]), serial: 5 };
         let long = "n".repeat(usize::try_from(made).unwrap() * 40);
         let name = NameKey::new(&(*long).try_into().unwrap());
-        Outer { bucket: bucket.to_owned(), name, request, made }
+        Outer { bucket: bucket.to_owned(), name, lock }
     }
 
     /// A value with this description and these notes.
     fn value(info: AgentInfo, said: RequestNotes) -> Value {
         let client_id = ClientId::random();
-        Value { client_id, since: 0, asked: 0, place: 0, mark: 0, info, said, name: None }
+        Value { client_id, since: 0, serial: 0, place: 0, mark: 0, info, said, name: None }
     }
 
     #[test]
@@ -195,10 +194,10 @@ mod tests {
         let client_id = ClientId::from_bytes([9; 16]);
         let of = Value { client_id, since: 300, mark: 2, ..value(info, said) };
         let known =
-            b"\x04\x10\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\xac\x02\
+            b"\x05\x10\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\x09\xac\x02\
             \x00\x00\x02\x07\x00\x04make\x00\x00\x00\x01\x03url\x08http://x\x00\x04test\x01\
-            \x01b(nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\xfc\xff\xff\xff\xff\xff\xff\xff\xff\
-            \xff\xff\xff\xff\xff\xff\xff\xff\xff\x03\x05\x02\x00";
+            \x01b(nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\x10\x08\x08\x08\x08\x08\x08\x08\x08\
+            \x08\x08\x08\x08\x08\x08\x08\x08\x05\x00";
         assert_eq!(of.encode(), known);
     }
 
@@ -216,8 +215,8 @@ mod tests {
     #[test]
     fn a_name_that_cannot_be_spelled_is_not_read() {
         let name = NameKey::new(&"db".try_into().unwrap());
-        let request = RequestKey { owner: 1, slot: 2 };
-        let inside = vec![Outer { bucket: String::new(), name, request, made: 3 }];
+        let lock = LockId { client_id: ClientId::from_bytes([8; 16]), serial: 5 };
+        let inside = vec![Outer { bucket: String::new(), name, lock }];
         let said = RequestNotes { inside, ..RequestNotes::default() };
         let bytes = value(AgentInfo::default(), said).encode();
         let at = bytes.windows(2).position(|two| two == b"db").unwrap();

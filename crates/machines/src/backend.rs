@@ -13,7 +13,7 @@ use navlock_core::{
     AgentInfo, ClientId, Error, Inspection, Lost, Position, ResourceName,
     host::{
         Answer, Backend, Claim, InspectFuture, NameRef, PositionFuture, QueryFuture, ReclaimFuture,
-        RequestKind, Term, Ticket, wake_all,
+        RequestDetails, RequestKind, Term, Ticket, wake_all,
     },
     look::{LockId, Patience},
 };
@@ -47,13 +47,12 @@ const MOST_QUERIED: usize = 100_000;
 pub(crate) struct MachinesBackend {
     connection: Arc<Connection>,
     bucket: u64,
-    name: String,
 }
 
 impl MachinesBackend {
-    /// The bucket of this number and name.
-    pub(crate) fn new(connection: Arc<Connection>, bucket: u64, name: String) -> Self {
-        Self { connection, bucket, name }
+    /// The bucket of this number.
+    pub(crate) fn new(connection: Arc<Connection>, bucket: u64) -> Self {
+        Self { connection, bucket }
     }
 
     /// The locks and requests of one name, or of all names. If `asks` is set, owners of names are
@@ -89,7 +88,6 @@ impl MachinesBackend {
         seen: impl Future<Output = Result<QueryResult, Error>> + Send + 'static,
         with_silence: bool,
     ) -> InspectFuture<'_> {
-        let bucket: Arc<str> = Arc::from(&*self.name);
         Box::pin(async move {
             let QueryResult { held, pending, owned, left_out } = seen.await?;
             let all = held.iter().chain(&pending).chain(&owned).filter(|_| with_silence);
@@ -104,9 +102,6 @@ impl MachinesBackend {
             };
             let inspected = |QueryEntry { mut inspected, lease }| {
                 inspected.further.unheard = silent.get(&lease).copied();
-                if let Some(called) = &mut inspected.further.called {
-                    called.bucket.clone_from(&bucket);
-                }
                 inspected
             };
             let all = |all: Vec<QueryEntry>| all.into_iter().map(inspected).collect();
@@ -120,7 +115,7 @@ impl MachinesBackend {
 impl Backend for MachinesBackend {
     fn open_agent(&self, client_id: ClientId) -> AgentId {
         let bucket = self.bucket;
-        let (agent, serial) = self.connection.shared.table().open_agent(bucket);
+        let (agent, serial) = self.connection.shared.table().open_agent(bucket, client_id);
         self.connection.tell(Message::OpenAgent { bucket, serial, agent, client_id });
         agent
     }
@@ -145,7 +140,7 @@ impl Backend for MachinesBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        details: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let length = name.as_bytes().len();
@@ -156,7 +151,7 @@ impl Backend for MachinesBackend {
             )));
         }
         let mut table = self.connection.shared.table();
-        let (id, serial) = table.request(agent, name, kind, why, waker)?;
+        let (id, serial) = table.request(agent, name, kind, details, waker)?;
         let ticket = Ticket { lane: 0, id };
         match table.take_here(id) {
             Some(LocalOutcome::Answered { answer, wakers, own }) => {
@@ -218,6 +213,10 @@ impl Backend for MachinesBackend {
 
     fn lost(&self, ticket: Ticket) -> Option<Lost> {
         why_lost(self.connection.shared.table().state(ticket.id).as_ref())
+    }
+
+    fn serial(&self, ticket: Ticket) -> u64 {
+        self.connection.shared.table().serial(ticket.id)
     }
 
     fn put_inside(&self, ticket: Ticket, lock: LockId) {

@@ -1,9 +1,13 @@
 //! What is said of agents, requests and locks, and written beside them for people and for lookers.
 
-use navlock_core::{AgentInfo, host::clip_bytes, look::Patience};
+use navlock_core::{
+    AgentInfo,
+    host::clip_bytes,
+    look::{LockId, Patience},
+};
 use serde::{Deserialize, Serialize};
 
-use crate::names::{NameKey, RequestKey};
+use crate::names::NameKey;
 
 /// What is said of a request that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +28,8 @@ pub struct Outer {
     pub bucket: String,
     /// The name of the lock.
     pub name: NameKey,
-    /// The part of the key that identifies the lock.
-    pub request: RequestKey,
-    /// See [`Grant::made`](crate::tokens::Grant::made).
-    pub made: i64,
+    /// The lock.
+    pub lock: LockId,
 }
 
 /// At most this many locks are written, and only locks in buckets whose names are not too long.
@@ -50,17 +52,6 @@ pub fn cut_info(info: &mut AgentInfo) {
     let meta = meta.iter_mut().flat_map(|(key, is)| [key, is]);
     let all = [command, user, host, why].into_iter().chain(meta);
     all.for_each(|text| text.truncate(clip_bytes(text, LONGEST_TEXT).len()));
-}
-
-impl Outer {
-    /// The reference of a lock. Everybody who lists the lock's name can compute it.
-    pub fn called(request: RequestKey, made: i64) -> [u8; 32] {
-        let mut called = [0; 32];
-        called[..16].copy_from_slice(&request.owner.to_be_bytes());
-        called[16..24].copy_from_slice(&request.slot.to_be_bytes());
-        called[24..].copy_from_slice(&made.to_be_bytes());
-        called
-    }
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl<S: Store> Reach for MachinesReach<S> {
         // forgotten.
         connection.tell(Message::OpenBucket { bucket, name: name.clone() });
         drop(table);
-        Box::new(MachinesBackend::new(connection, bucket, name))
+        Box::new(MachinesBackend::new(connection, bucket))
     }
 
     fn is_leased(&self) -> bool {

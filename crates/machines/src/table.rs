@@ -22,7 +22,8 @@ use std::{
 
 use navlock_core::{
     Error, Lost, ResourceName,
-    host::{RequestKind, clip_bytes},
+    host::{RequestDetails, RequestKind, clip_bytes},
+    look::LockId,
 };
 use navlock_engine::{AgentId, RequestId};
 use slab::Slab;
@@ -56,16 +57,14 @@ pub struct Table {
     /// The requests for each name in each bucket, without the requests of agents that were
     /// terminated.
     names: HashMap<(u64, NameKey), HashSet<usize, HashState>, HashState>,
-    /// Where each request is, by its serial number.
-    serials: HashMap<u64, usize, HashState>,
+    /// Where each request is of an agent that has not ended, by the id by which all machines know it.
+    ids: HashMap<LockId, usize, HashState>,
     /// The names that this connection owns: requests for them are granted here.
     owned: HashMap<(u64, NameKey), Owned, HashState>,
     /// The share of the connection itself, and of no agent, in the last lease that it had.
     pub own_share: Option<Share>,
     /// The buckets, by name, that are in use or have an operation on its way.
     buckets: HashMap<String, OpenBucket>,
-    /// The requests that were made inside locks of which nobody else knows yet.
-    inside_hidden: Vec<RequestId>,
     next_bucket: u64,
     next_request: u64,
     next_agent: AgentSerial,
@@ -121,8 +120,8 @@ pub struct Sent {
     pub kind: RequestKind,
     /// The key that it has from now on.
     pub key: RequestKey,
-    /// When it was made, by [`monotonic`](crate::clock::monotonic).
-    pub asked: u64,
+    /// Its [serial number](Table::serial).
+    pub serial: u64,
     /// What its caller has said of it.
     pub said: RequestNotes,
 }
@@ -183,7 +182,7 @@ impl Table {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        details: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(RequestId, AgentSerial), Error> {
         if self.gone {
@@ -199,15 +198,17 @@ impl Table {
         self.next_request += 1;
         let (whose, bucket) = (found.serial, found.bucket);
         let mut request = Request::new(serial, agent, (bucket, name.clone()), kind, state);
-        clip_bytes(why, LONGEST_TEXT).clone_into(&mut request.said.why);
+        request.lock_serial = details.serial.unwrap_or(serial);
+        clip_bytes(details.why, LONGEST_TEXT).clone_into(&mut request.said.why);
         Ok((self.insert(agent, request), whose))
     }
 
     fn insert(&mut self, agent: AgentId, request: Request) -> RequestId {
-        let (serial, of) = (request.serial, request.of.clone());
+        let (serial, of, lock_serial) = (request.serial, request.of.clone(), request.lock_serial);
         let index = self.requests.insert(request);
-        self.serials.insert(serial, index);
-        self.agents[agent.index()].requests.insert(index);
+        let agent = &mut self.agents[agent.index()];
+        agent.requests.insert(index);
+        self.ids.insert(LockId { client_id: agent.client_id, serial: lock_serial }, index);
         self.names.entry(of).or_default().insert(index);
         RequestId::from_parts(narrow(index), serial)
     }
@@ -217,9 +218,10 @@ impl Table {
         self.find(id)?;
         let freed = self.end_here(id.index());
         let request = self.requests.remove(id.index());
-        self.serials.remove(&request.serial);
         if let Some(agent) = request.agent {
-            self.agents[agent.index()].requests.remove(&id.index());
+            let agent = &mut self.agents[agent.index()];
+            agent.requests.remove(&id.index());
+            self.ids.remove(&LockId { client_id: agent.client_id, serial: request.lock_serial });
             unname(&mut self.names, &request.of, id.index());
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
@@ -268,7 +270,7 @@ impl Table {
         let key = key(id);
         request.key = Some(key);
         let (name, said) = (request.hashed_name(), request.said.clone());
-        Some(Sent { name, kind: request.kind, key, asked: request.asked, said })
+        Some(Sent { name, kind: request.kind, key, serial: request.lock_serial, said })
     }
 
     /// Notes that the request was not sent. Returns the key that it would have had.
@@ -291,6 +293,11 @@ impl Table {
     /// The name of the request, as it is spelled in keys.
     pub fn name_key(&mut self, id: RequestId) -> Option<NameKey> {
         Some(self.find(id)?.of.1.clone())
+    }
+
+    /// The number by which all machines know this request of its agent; 0 if it is forgotten.
+    pub fn serial(&mut self, id: RequestId) -> u64 {
+        self.find(id).map_or(0, |request| request.lock_serial)
     }
 
     /// The agent of the request.
@@ -351,7 +358,7 @@ impl Table {
         agent: AgentId,
         name: ResourceName,
         kind: RequestKind,
-        key: RequestKey,
+        (lock_serial, key): (u64, RequestKey),
         is_lock: bool,
     ) -> Option<RequestId> {
         let found = self.agents.get_mut(agent.index()).filter(|found| found.serial == serial)?;
@@ -365,7 +372,7 @@ impl Table {
         let waits = kind.waits() && !is_lock;
         let on_lease_end = if waits { OnLeaseEnd::Repeat } else { OnLeaseEnd::Fail };
         let made = Request::new(serial, agent, (bucket, name), kind, state);
-        let request = Request { key: Some(key), on_lease_end, ..made };
+        let request = Request { key: Some(key), lock_serial, on_lease_end, ..made };
         Some(self.insert(agent, request))
     }
 

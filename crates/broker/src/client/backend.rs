@@ -10,7 +10,8 @@ use std::{
 use navlock_core::{
     AgentInfo, ClientId, Error, Lost, ResourceName,
     host::{
-        Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestKind, Term, Ticket,
+        Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestDetails, RequestKind,
+        Term, Ticket,
     },
     look::{InDeadlock, LockId, Patience},
 };
@@ -152,7 +153,7 @@ impl Backend for BrokerBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        RequestDetails { why, .. }: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         // A map has no place for what a lock is for.

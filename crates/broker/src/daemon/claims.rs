@@ -95,8 +95,8 @@ impl Claims {
                 let has_room = self.has_room(&client.limits, &name)?;
                 // Only the mode of the lock's request is known, and not the whole kind.
                 let (kind, since) = (RequestKind::Wait(mode), self.on_our_clock(since));
-                let claim = Claim { name, kind, token: Some(token), since };
-                let lock = Claimed { agent, request, claim };
+                let claim = Claim { serial: request.serial(), name, kind, token: Some(token) };
+                let lock = Claimed { agent, request, since, claim };
                 if has_room && client.was_granted(&lock) {
                     self.locks.push(lock);
                 } else {
@@ -119,8 +119,8 @@ impl Claims {
                     let whose = (agent, request);
                     let said = self.on_our_clock(since);
                     let since = client.waits_since(whose, (&name, kind.mode()), said);
-                    let claim = Claim { name, kind, token: None, since };
-                    self.requests.push(Claimed { agent, request, claim });
+                    let claim = Claim { serial: request.serial(), name, kind, token: None };
+                    self.requests.push(Claimed { agent, request, since, claim });
                 } else {
                     client.requests.settle(request, client.no_room());
                 }

@@ -23,7 +23,7 @@
 //! these names as well, and at the names to which their queues lead in the same way.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -74,6 +74,8 @@ const MOST_LOGGED: usize = 8;
 #[derive(Default)]
 struct Candidates {
     events: Vec<LookEvent>,
+    /// The agents of this machine.
+    ours: HashSet<ClientId>,
     /// What etcd has of these names, where other machines share the locks.
     elsewhere: Option<Elsewhere>,
 }
@@ -121,34 +123,10 @@ impl Daemon {
     }
 
     /// Tells the machines that share the locks about the waiting requests of our clients: inside which
-    /// locks each was made. While this broker takes over from another one, it may not hold such a lock yet.
-    /// In that case it tells of that lock the next time.
+    /// locks each was made.
     fn tell_insides(&self) {
-        if !self.user_agent.is_leased() {
-            return;
-        }
-        let mut untold = Vec::new();
-        for client in self.all_clients() {
-            let theirs = lock(&client).requests.untold_insides();
-            if !theirs.is_empty() {
-                untold.push((client, theirs));
-            }
-        }
-        // One client is locked at a time, and is looked through once, however many locks are to be
-        // told.
-        let wanted = untold.iter().flat_map(|(_, theirs)| theirs).map(|(_, inside)| *inside);
-        let wanted: HashSet<LockId, RandomState> = wanted.collect();
-        let mut called = HashMap::default();
-        for whose in self.directory.find(wanted.iter().map(|inside| inside.client_id)) {
-            lock(&whose).requests.called(&wanted, &mut called);
-        }
-        for (client, theirs) in untold {
-            let mut client = lock(&client);
-            for (request, inside) in theirs {
-                if let Some(called) = called.get(&inside) {
-                    client.requests.tell_inside(request, inside, *called);
-                }
-            }
+        if self.user_agent.is_leased() {
+            self.all_clients().iter().for_each(|client| lock(client).requests.tell_insides());
         }
     }
 
@@ -204,7 +182,7 @@ impl Daemon {
         let is_nested = |bucket: &str, name: &ResourceName| names.has(bucket, name);
         let mut nothing = Elsewhere::default();
         events = elsewhere.as_mut().unwrap_or(&mut nothing).add_some_to(events, &ours, is_nested);
-        Some(Candidates { events, elsewhere })
+        Some(Candidates { events, ours, elsewhere })
     }
 
     fn tell_cycles(&self, cycles: &Cycles) {
@@ -230,7 +208,7 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
     for event in convert::events(seen.events) {
         overview.apply(&event);
     }
-    if let Some(elsewhere) = seen.elsewhere {
+    if let Some(elsewhere) = &seen.elsewhere {
         elsewhere.settle(&mut overview);
     }
     let is_unheard = |member: &Member| {
@@ -241,7 +219,7 @@ fn find(watcher: &mut Watcher, seen: Candidates, now: Instant) -> Cycles {
     for cycle in watcher.look(&overview, now) {
         let requests = cycle.members.iter().filter(|member| !member.is_held);
         // If all requests belong to other machines, those machines tell their clients of the cycle.
-        if requests.clone().all(|member| member.entry.id.is_made_up()) {
+        if !requests.clone().any(|member| seen.ours.contains(&member.entry.id.client_id)) {
             continue;
         }
         // A machine that is silent may be dead. Then its locks end with its lease, and so does the

@@ -7,8 +7,8 @@ use std::{
 };
 
 use navlock_core::{
-    ClientId, FencingToken, Inspected, Inspection, LockInfo, ResourceName,
-    host::{LockRef, Unheard},
+    ClientId, Inspected, Inspection, ResourceName,
+    host::Unheard,
     look::{Agent, Change, Entry, LockId, LockName, Overview, Silence},
 };
 use navlock_wire::{LookEvent, Moment};
@@ -35,13 +35,6 @@ enum How {
     Owned,
 }
 
-/// The bucket, the name and the agent of a request.
-type Asked<'a> = (&'a str, &'a ResourceName, ClientId);
-
-/// The ids of the locks that clients of this daemon hold, by agent, bucket, name and token. `None` if an
-/// agent has several locks with the same token, because one change of etcd has granted all of them.
-type HeldHere<'a> = HashMap<(ClientId, &'a str, &'a ResourceName, FencingToken), Option<LockId>>;
-
 impl Elsewhere {
     /// Whether nothing has come, gone or changed between these two, apart from what belongs to `ours`:
     /// the agents of this daemon, of whose changes lookers are told as they happen.
@@ -63,16 +56,11 @@ impl Elsewhere {
         is_cut(self) == is_cut(other) && all(self) == all(other)
     }
 
-    /// Gives each lock and request a serial number that nothing else of its agent has.
     fn new(mut seen: Vec<(String, Inspection)>) -> Self {
-        let mut next = HashMap::new();
-        for (_, seen) in &mut seen {
-            for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
-                one.further.serial |= LockId::MADE_UP;
-                // Two of them may have the same number, if they were made in one tick of a clock, or
-                // if their machine gives them the same.
-                one.further.serial = first_free(id(one), &mut next);
-            }
+        for (_, Inspection { held, pending, .. }) in &mut seen {
+            // A try that came late can leave a request behind that is a lock already.
+            let held: HashSet<LockId> = held.iter().map(id).collect();
+            pending.retain(|one| !held.contains(&id(one)));
         }
         Self { seen, asked: Names::default() }
     }
@@ -110,8 +98,7 @@ impl Elsewhere {
             _ => None,
         });
         let ours = agents.collect();
-        let named = self.named(&ours, &known, |_, _| true);
-        let mut events = self.add_named_to(known, &ours, &named);
+        let mut events = self.in_order(known, &ours);
         let left_out = Some(self.left_out()).filter(|count| *count > 0);
         let told = |count| LookEvent { at: clock::now(), change: Change::LeftOut { count } };
         events.extend(left_out.map(told));
@@ -125,29 +112,22 @@ impl Elsewhere {
         ours: &HashSet<ClientId>,
         is_wanted: impl Fn(&str, &ResourceName) -> bool,
     ) -> Vec<LookEvent> {
-        // The ids are made from all names, so that the locks inside which others wait
-        // have the same ids in every picture, whichever names the picture shows.
-        let named = self.named(ours, &known, &is_wanted);
         for (bucket, seen) in &mut self.seen {
             for all in [&mut seen.held, &mut seen.pending, &mut seen.owned] {
                 all.retain(|one| is_wanted(bucket, &one.lock.name));
             }
         }
-        self.add_named_to(known, ours, &named)
+        self.in_order(known, ours)
     }
 
-    fn add_named_to(
-        &self,
-        mut events: Vec<LookEvent>,
-        ours: &HashSet<ClientId>,
-        named: &HashMap<LockRef, LockId>,
-    ) -> Vec<LookEvent> {
-        events.extend(self.events(ours, named));
-        let places = self.places();
+    /// These events and those of other machines, in the order in which they can be applied.
+    fn in_order(&self, mut events: Vec<LookEvent>, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
+        events.extend(self.events(ours));
+        let pending = self.seen.iter().flat_map(|(_, seen)| seen.pending.iter().enumerate());
+        let places: HashMap<LockId, usize> = pending.map(|(at, one)| (id(one), at)).collect();
         let place = |change: &Change| match change {
-            Change::Requested { name: LockName { bucket, name }, entry } => {
-                let asked = (&**bucket, name, entry.id.client_id);
-                (2, places.get(&asked).copied().unwrap_or(usize::MAX), entry.id.serial)
+            Change::Requested { entry, .. } => {
+                (2, places.get(&entry.id).copied().unwrap_or(usize::MAX), entry.id.serial)
             }
             Change::Granted { .. } | Change::Owned { .. } => (1, 0, 0),
             _ => (0, 0, 0),
@@ -162,7 +142,7 @@ impl Elsewhere {
     }
 
     /// The locks and requests of other agents than these, as events.
-    fn events(&self, ours: &HashSet<ClientId>, named: &HashMap<LockRef, LockId>) -> Vec<LookEvent> {
+    fn events(&self, ours: &HashSet<ClientId>) -> Vec<LookEvent> {
         let (mut events, mut met) = (Vec::new(), HashMap::new());
         let unheard = self.unheard();
         for (bucket, how, one) in self.all().filter(|(.., one)| !is_of(one, ours)) {
@@ -178,8 +158,7 @@ impl Elsewhere {
             }
             let mut entry = Entry::new(id(one), lock.mode);
             (entry.token, entry.patience) = (*fencing_token, one.further.patience);
-            entry.inside =
-                one.further.inside.iter().filter_map(|name| named.get(name).copied()).collect();
+            entry.inside = one.further.inside.iter().map(|outer| outer.id).collect();
             entry.why = (met[&lock.client_id] != said).then(|| said.into());
             let at = ago(age.unwrap_or_default());
             let name = LockName::new(bucket, lock.name.clone());
@@ -191,41 +170,6 @@ impl Elsewhere {
             events.push(LookEvent { at, change });
         }
         events
-    }
-
-    /// The ids that this daemon uses for the locks inside which others wait for one of these names. If our
-    /// clients hold such a lock, its id is taken from `known`.
-    fn named(
-        &self,
-        ours: &HashSet<ClientId>,
-        known: &[LookEvent],
-        is_wanted: impl Fn(&str, &ResourceName) -> bool,
-    ) -> HashMap<LockRef, LockId> {
-        let is_wanted = |one: &&Inspected, bucket: &str| {
-            !one.further.inside.is_empty() && is_wanted(bucket, &one.lock.name)
-        };
-        let nested = self.seen.iter().flat_map(|(bucket, seen)| {
-            let is_wanted = &is_wanted;
-            seen.pending.iter().filter(move |one| is_wanted(one, bucket))
-        });
-        let wanted: HashSet<&LockRef> = nested.flat_map(|one| &one.further.inside).collect();
-        // FAST: few requests wait inside a lock.
-        if wanted.is_empty() {
-            return HashMap::new();
-        }
-        let held_here = held_here(known);
-        let id_of = |(bucket, _, one): (_, _, &'_ Inspected)| {
-            let Inspected { lock, fencing_token, .. } = one;
-            if !is_of(one, ours) {
-                return Some(id(one));
-            }
-            *held_here.get(&(lock.client_id, bucket, &lock.name, (*fencing_token)?))?
-        };
-        let named = self.all().filter_map(|of| {
-            let name = of.2.further.called.as_ref().filter(|name| wanted.contains(name))?;
-            Some((name.clone(), id_of(of)?))
-        });
-        named.collect()
     }
 
     /// Removes from the overview the locks and requests that etcd does not have. Where the overview and
@@ -241,43 +185,17 @@ impl Elsewhere {
         let complete: HashSet<(&str, &ResourceName)> = complete.chain(asked).collect();
         let mut pending: Vec<_> = self.all().filter(|(_, how, _)| *how == How::Pending).collect();
         pending.sort_by_key(|(.., one)| one.further.order);
-        let mut tokens = HashSet::new();
-        for (bucket, how, one) in self.all() {
-            let Inspected { lock, fencing_token, .. } = one;
-            if how == How::Held {
-                tokens.insert((bucket, &lock.name, lock.client_id, *fencing_token));
-            }
-        }
-        let mut orders: HashMap<_, Vec<u64>> = HashMap::new();
-        for ((bucket, _, one), order) in pending.into_iter().zip(1..) {
-            let LockInfo { name, client_id, .. } = &one.lock;
-            orders.entry((bucket, name, *client_id)).or_default().push(order);
-        }
+        let pending = pending.into_iter().zip(1..);
+        let orders: HashMap<LockId, u64> = pending.map(|((.., one), at)| (id(one), at)).collect();
+        let held = self.all().filter(|(_, how, _)| *how == How::Held);
+        let held: HashSet<_> = held.map(|(.., one)| (id(one), one.fencing_token)).collect();
         for (LockName { bucket, name, .. }, queue) in &mut overview.queues {
             if !complete.contains(&(&**bucket, name)) {
                 continue;
             }
-            let of = |entry: &Entry| (&**bucket, name, entry.id.client_id);
-            queue.held.retain(|entry| {
-                let (bucket, name, whose) = of(entry);
-                tokens.contains(&(bucket, name, whose, entry.token))
-            });
-            // The requests of one agent are queued in the order of its calls.
-            let mut counts: HashMap<ClientId, Vec<u64>> = HashMap::new();
-            for entry in &queue.pending {
-                counts.entry(entry.id.client_id).or_default().push(entry.id.serial);
-            }
-            for serials in counts.values_mut() {
-                serials.sort_unstable();
-            }
+            queue.held.retain(|entry| held.contains(&(entry.id, entry.token)));
             queue.pending.retain_mut(|entry| {
-                let (Some(orders), serials) =
-                    (orders.get(&of(entry)), &counts[&entry.id.client_id])
-                else {
-                    return false;
-                };
-                let nth = serials.binary_search(&entry.id.serial).ok();
-                let order = nth.filter(|_| orders.len() == serials.len()).map(|nth| orders[nth]);
+                let order = orders.get(&entry.id).copied();
                 entry.order = order.unwrap_or_default();
                 order.is_some()
             });
@@ -302,20 +220,6 @@ impl Elsewhere {
         }
         unheard
     }
-
-    /// The place of each request in the queue of its name.
-    fn places(&self) -> HashMap<Asked<'_>, usize> {
-        let all = self.seen.iter().flat_map(|(bucket, seen)| {
-            let pending = seen.pending.iter().map(|one| &one.lock).enumerate();
-            pending.map(|(at, lock)| ((bucket.as_str(), &lock.name, lock.client_id), at))
-        });
-        // If an agent has several requests, this is the place of the first.
-        let mut places = HashMap::new();
-        all.for_each(|(asked, at)| {
-            places.entry(asked).or_insert(at);
-        });
-        places
-    }
 }
 
 /// The event that tells that an agent's machine has not been heard of.
@@ -329,38 +233,7 @@ fn ago(time: Duration) -> Moment {
     clock::now().saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(0))
 }
 
-/// The locks that are held according to these events.
-fn held_here(events: &[LookEvent]) -> HeldHere<'_> {
-    let mut held = HeldHere::new();
-    for event in events {
-        let Change::Granted { name: LockName { bucket, name }, entry } = &event.change else {
-            continue;
-        };
-        let Some(token) = entry.token else { continue };
-        let same = held.entry((entry.id.client_id, &**bucket, name, token));
-        same.and_modify(|known| *known = None).or_insert(Some(entry.id));
-    }
-    held
-}
-
-/// Takes the first free number of this agent, from the number of this id on.
-///
-/// `next` leads from each number that is taken to a later one, and so at last to the first number
-/// that is free. Afterwards, all numbers on the way lead to the end directly. So an agent that
-/// gives all its requests the same number slows nobody down.
-fn first_free(first: LockId, next: &mut HashMap<LockId, u64>) -> u64 {
-    let at = |serial| LockId { serial, ..first };
-    let (mut free, mut gone_through) = (first.serial, Vec::new());
-    while let Some(behind) = next.get(&at(free)) {
-        gone_through.push(free);
-        free = *behind;
-    }
-    let behind = free.wrapping_add(1) | LockId::MADE_UP;
-    next.extend(gone_through.into_iter().chain([free]).map(|taken| (at(taken), behind)));
-    free
-}
-
-/// The id by which lookers know this lock or request, if it belongs to no client of this daemon.
+/// The id by which all machines know this lock or request.
 fn id(one: &Inspected) -> LockId {
     LockId { client_id: one.lock.client_id, serial: one.further.serial }
 }

@@ -9,14 +9,12 @@
 use std::{collections::HashSet, sync::Arc};
 
 use futures_util::future::join_all;
-use navlock_core::{
-    LockManager,
-    host::{self, Claim},
-};
+use navlock_core::{LockManager, host};
 use navlock_engine::RequestId;
 
 use super::{
     claims::Claims,
+    client_record::Claimed,
     requests::RequestOwner,
     shared_client::{self, SharedClient},
 };
@@ -25,7 +23,7 @@ use super::{
 struct Returning {
     of: Arc<RequestOwner>,
     locks: LockManager,
-    had: Vec<(RequestId, Claim)>,
+    had: Vec<Claimed>,
 }
 
 /// Takes over the claimed locks and requests that are found, and leaves the others among the
@@ -50,10 +48,9 @@ fn returning(client: &SharedClient, claims: &Claims) -> Vec<Returning> {
     let agents = client.agents().map(|(of, locks)| {
         let all = claims.locks.iter().chain(&claims.requests);
         let theirs = all.filter(|claimed| claimed.agent == of.agent);
-        let mut had: Vec<_> =
-            theirs.map(|claimed| (claimed.request, claimed.claim.clone())).collect();
+        let mut had: Vec<_> = theirs.cloned().collect();
         // The claims are put into the order of the requests.
-        had.sort_by_key(|(request, _)| request.serial());
+        had.sort_by_key(|claimed| claimed.request.serial());
         Returning { of: Arc::clone(of), locks: locks.clone(), had }
     });
     agents.collect()
@@ -63,13 +60,13 @@ impl Returning {
     /// Gives the client the locks and requests that are found. Returns their ids.
     async fn reclaim(self, client: &SharedClient) -> Vec<RequestId> {
         let Self { of, locks, had } = self;
-        let claims = had.iter().map(|(_, claim)| claim.clone()).collect();
+        let claims = had.iter().map(|claimed| claimed.claim.clone()).collect();
         // An agent that was terminated has nothing.
         let reclaimed = host::reclaim(&locks, claims).await.unwrap_or_default();
         let (mut found, mut held) = (Vec::new(), Vec::new());
-        for ((request, Claim { token, since, .. }), reclaimed) in had.into_iter().zip(reclaimed) {
+        for (Claimed { request, since, claim, .. }, reclaimed) in had.into_iter().zip(reclaimed) {
             let Some(reclaimed) = reclaimed else { continue };
-            if let Some(token) = token {
+            if let Some(token) = claim.token {
                 held.push((request, since, token, reclaimed));
             } else {
                 shared_client::lock(client).requests.go_on(request, &of, since, reclaimed);

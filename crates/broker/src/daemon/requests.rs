@@ -20,7 +20,9 @@ use std::{
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use navlock_core::{
-    LockFuture, LockGuard, LockManager, Lost, ResourceName, host::RequestKind, look::LockId,
+    LockFuture, LockGuard, LockManager, Lost, ResourceName,
+    host::{self, RequestKind},
+    look::LockId,
 };
 use navlock_engine::{FencingToken, Patience, RequestId};
 use navlock_wire::{Agent, Moment};
@@ -52,8 +54,8 @@ pub(super) struct Requests {
     whys: HashMap<RequestId, Arc<str>, RandomState>,
     /// The outcomes of claims that the client was not told yet.
     settled: VecDeque<(RequestId, Outcome)>,
-    /// The locks inside which requests were made, as far as the client has said so, and whether the reach was told.
-    insides: HashMap<RequestId, Vec<(LockId, bool)>, RandomState>,
+    /// The locks inside which requests were made, as far as the client has said so.
+    insides: HashMap<RequestId, Vec<LockId>, RandomState>,
     /// The waiting requests that were said to be made inside a lock. Some of them may be over.
     nested: Vec<RequestId>,
     /// The requests in deadlocks of which the client has to be told.
@@ -130,8 +132,11 @@ impl Requests {
         // FAST: most locks are free. Only if a lock is not, the future of its request is kept.
         let request = locks.lock_with(name, kind.into());
         let mut request = match self.whys.get(&id) {
-            Some(why) => request.why(&**why).into_future(),
-            None => request.into_future(),
+            None if !self.is_leased => request.into_future(),
+            why => {
+                let request = request.why(why.map_or("", |why| &**why));
+                host::with_serial(request, id.serial()).into_future()
+            }
         };
         let answer = Pin::new(&mut request).poll(&mut context);
         let (place, since) = (MapPlace::Nowhere, clock::now());

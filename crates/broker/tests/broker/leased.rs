@@ -23,7 +23,8 @@ use navlock_broker::{
 use navlock_core::{
     ClientId, Error, FencingToken, LockManager, Lost, Mode, ResourceName, UserAgent,
     host::{
-        Answer, Backend, Claim, MemoryReach, QueryFuture, Reach, ReclaimFuture, RequestKind, Ticket,
+        Answer, Backend, Claim, MemoryReach, QueryFuture, Reach, ReclaimFuture, RequestDetails,
+        RequestKind, Ticket,
     },
 };
 use navlock_engine::AgentId;
@@ -126,7 +127,10 @@ impl World {
         let name: ResourceName = name.try_into().unwrap();
         let kind = RequestKind::Wait(Mode::Exclusive);
         let agent = self.agent(client_id);
-        let (ticket, answer) = self.locks.request(agent, &name, kind, "", Waker::noop()).unwrap();
+        let (ticket, answer) = self
+            .locks
+            .request(agent, &name, kind, RequestDetails::default(), Waker::noop())
+            .unwrap();
         self.kept().requests.push((agent, name, Mode::Exclusive, ticket));
         let Poll::Ready(Answer::Granted(token)) = answer else { panic!("{answer:?}") };
         token
@@ -196,11 +200,11 @@ impl Backend for Process {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        details: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         self.world.asked.fetch_add(1, SeqCst);
-        let (ticket, answer) = self.world.locks.request(agent, name, kind, why, waker)?;
+        let (ticket, answer) = self.world.locks.request(agent, name, kind, details, waker)?;
         self.world.kept().requests.push((agent, name.clone(), kind.mode(), ticket));
         Ok((ticket, answer))
     }

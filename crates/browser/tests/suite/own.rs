@@ -11,7 +11,7 @@ use std::{
 use navlock_browser::BrowserReach;
 use navlock_core::{
     ClientId, Error, Lost, Mode, ResourceName, UserAgent,
-    host::{Answer, Backend, Reach, RequestKind},
+    host::{Answer, Backend, Reach, RequestDetails, RequestKind},
 };
 use navlock_testkit::suite::{Test, Waiting, settle, soon};
 
@@ -125,7 +125,13 @@ fn a_waker_that_comes_back_when_it_is_dropped_finds_the_page_free(_: &UserAgent)
         (bucket.open_agent(ClientId::random()), bucket.open_agent(ClientId::random()));
     bucket.terminate(ended);
     let request = |agent| {
-        bucket.request(agent, &name("db"), RequestKind::Wait(Mode::Shared), "", &comes_back())
+        bucket.request(
+            agent,
+            &name("db"),
+            RequestKind::Wait(Mode::Shared),
+            RequestDetails::default(),
+            &comes_back(),
+        )
     };
     assert_eq!(request(ended).unwrap_err(), Error::Terminated);
     let (lock, _) = request(agent).expect("the agent has not ended");
@@ -149,7 +155,13 @@ fn termination_ends_requests_before_locks(_: &UserAgent) {
     let said = Arc::default();
     let request = |name_of: &str| {
         let waker = saying("request", &said);
-        bucket.request(agent, &name(name_of), RequestKind::Wait(Mode::Exclusive), "", &waker)
+        bucket.request(
+            agent,
+            &name(name_of),
+            RequestKind::Wait(Mode::Exclusive),
+            RequestDetails::default(),
+            &waker,
+        )
     };
     let (held, _) = request("db").expect("the agent has not ended");
     assert!(matches!(

@@ -42,7 +42,9 @@ use self::{
 use crate::{
     AgentInfo, ClientId, Error, Inspection, LockManagerSnapshot, Lost,
     agent_state::{AgentState, KeptAgent},
-    backend::{Answer, Backend, InspectFuture, PositionFuture, QueryFuture, Ticket},
+    backend::{
+        Answer, Backend, InspectFuture, PositionFuture, QueryFuture, RequestDetails, Ticket,
+    },
     look::{InDeadlock, LockId, Patience},
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock},
     waking::wake_all,
@@ -115,7 +117,7 @@ impl Backend for MemoryBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        details: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
         let hashed = self.hasher.hash(name);
@@ -143,8 +145,8 @@ impl Backend for MemoryBackend {
             }
         };
         // FAST: few requests say what they are for.
-        if !why.is_empty() && answer != Poll::Ready(Answer::Unavailable) {
-            state.whys.insert(id, why.into());
+        if !details.why.is_empty() && answer != Poll::Ready(Answer::Unavailable) {
+            state.whys.insert(id, details.why.into());
         }
         // FAST: mostly nobody looks, and nothing was stolen.
         if state.look_table.is_some() {

@@ -98,8 +98,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Requests a lock. If the answer is not there at once, `waker` is called when it is. The lock is for
-    /// `why`, unless that is empty. A reach that does not show this need not note it.
+    /// Requests a lock. If the answer is not there at once, `waker` is called when it is. A reach that does not
+    /// show the `details` need not note them.
     ///
     /// Spec: <https://w3c.github.io/web-locks/#algorithm-request-lock>
     ///
@@ -111,7 +111,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        details: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error>;
 
@@ -300,18 +300,27 @@ pub type PositionFuture<'a> = Pin<Box<dyn Future<Output = Result<Position, Error
 /// The future of [`Backend::reclaim`].
 pub type ReclaimFuture<'a> = Pin<Box<dyn Future<Output = Vec<Option<Ticket>>> + Send + 'a>>;
 
+/// What is known of a request when it is made, besides what it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestDetails<'a> {
+    /// What the lock is for; empty if the request does not say it.
+    pub why: &'a str,
+    /// The [serial number](Backend::serial) that the request has already, if a host makes it for the agent of
+    /// another process. All machines know the request by it.
+    pub serial: Option<u64>,
+}
+
 /// A lock or request that an agent claims to have had through another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
+    /// The [serial number](RequestDetails::serial) with which it was made.
+    pub serial: u64,
     /// The name.
     pub name: ResourceName,
     /// The kind of request that it was.
     pub kind: RequestKind,
     /// The token of the lock; `None` if the agent has not heard of a grant.
     pub token: Option<FencingToken>,
-    /// When the lock was requested: a moment before the request was sent, in nanoseconds on
-    /// `CLOCK_MONOTONIC`, which all processes of the machine share.
-    pub since: u64,
 }
 
 /// The answer to a request that is neither aborted nor terminated.

@@ -12,6 +12,7 @@ use navlock_engine::{Mode, ResourceName};
 use super::error::LockAllError;
 use crate::{
     Error, LockFuture, LockGuard, LockOptions, LockRequest,
+    backend::RequestDetails,
     environment::Environment,
     holding::Held,
     request::Nesting,
@@ -48,6 +49,12 @@ pub(super) struct How {
     pub(super) why: String,
     /// Whether one of the names is enough. Then they are in the order in which they were given.
     pub(super) is_any: bool,
+}
+
+impl How {
+    fn details(&self) -> RequestDetails<'_> {
+        RequestDetails { why: &self.why, serial: None }
+    }
 }
 
 /// The state while the locks are taken, one after the other.
@@ -116,9 +123,9 @@ impl Taking {
             let nesting = || Nesting {
                 inside: self.guards.iter().rev().take(MOST_INSIDE).map(LockGuard::id).collect(),
                 fails_on_deadlock: self.how.fails_on_deadlock,
-                why: String::new(),
+                ..Nesting::default()
             };
-            let answer = match request.poll_nested(context, &self.how.why, nesting) {
+            let answer = match request.poll_nested(context, self.how.details(), nesting) {
                 Poll::Ready(answer) => answer,
                 // After a loss there is no use in waiting for more locks, because all of them would
                 // be released.
@@ -166,8 +173,7 @@ impl Taking {
                 self.pending.push(request);
                 continue;
             };
-            let why = &self.how.why;
-            match request.poll_nested(context, why, Nesting::default) {
+            match request.poll_nested(context, self.how.details(), Nesting::default) {
                 // The others leave their queues with this. One that was granted meanwhile is given back.
                 Poll::Ready(Ok(Some(guard))) => return Poll::Ready(Ok(Ok(vec![guard]))),
                 Poll::Ready(Ok(None)) => {

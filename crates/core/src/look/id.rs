@@ -43,10 +43,6 @@ pub struct LockName {
 pub struct ParseLockIdError;
 
 impl LockId {
-    /// Serial numbers from here on are made up, for locks and requests of other machines: their
-    /// serial numbers on those machines are not known.
-    pub const MADE_UP: u64 = 1 << 63;
-
     /// Stands for whichever lock this agent has: a request that names it was perhaps made inside one of them.
     pub const fn some_of(client_id: ClientId) -> Self {
         Self { client_id, serial: u64::MAX }
@@ -55,12 +51,6 @@ impl LockId {
     /// Whether it stands for [whichever](Self::some_of) lock its agent has.
     pub const fn is_some_of(&self) -> bool {
         self.serial == u64::MAX
-    }
-
-    /// Whether the serial number was made up, because the lock or request belongs to another machine and has
-    /// another number there.
-    pub fn is_made_up(&self) -> bool {
-        self.serial >= Self::MADE_UP
     }
 }
 

@@ -15,7 +15,7 @@ use super::{Grant, Named, nesting::Nesting};
 use crate::{
     Error, Lock, LockGuard, LockOptions,
     agent_ref::{AgentRef, AgentRefs},
-    backend::{Answer, AnyBackend, Backend, PackedTicket, Ticket},
+    backend::{Answer, AnyBackend, Backend, PackedTicket, RequestDetails, Ticket},
     environment::Environment,
     guard::PolledGuard,
     measure::Waits,
@@ -121,12 +121,11 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         };
         self.state = State::Done;
         let name = || name.try_into().map_err(Into::into);
-        self.make_in(environment, name, options, context, ("", false))
+        self.make_in(environment, name, options, context, (RequestDetails::default(), false))
     }
 
-    /// Makes the request in this environment, for a lock that is for `why` unless that is empty. If
-    /// the request waits and `has_nesting` is set, the caller is about to say inside which locks it is
-    /// made.
+    /// Makes the request in this environment. If it waits and `has_nesting` is set, the caller is about to
+    /// say inside which locks it is made.
     ///
     /// Spec: the method steps of <https://w3c.github.io/web-locks/#api-lock-manager-request>
     #[inline]
@@ -136,7 +135,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         name: impl FnOnce() -> Result<ResourceName, Error>,
         options: LockOptions,
         context: &Context<'_>,
-        (why, has_nesting): (&str, bool),
+        (details, has_nesting): (RequestDetails<'_>, bool),
     ) -> Poll<Result<G, Error>> {
         // 1–2. BY TYPE: options have their defaults, the environment is the handle's.
         // 3–4.
@@ -155,7 +154,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         // returns stays in registers.
         match refs.agent.backend() {
             AnyBackend::Memory(memory) => self.made_now(
-                memory.request(agent, &name, kind, why, waker),
+                memory.request(agent, &name, kind, details, waker),
                 name,
                 kind,
                 refs,
@@ -164,7 +163,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
                 has_nesting,
             ),
             AnyBackend::Other(other) => self.made_now(
-                other.request(agent, &name, kind, why, waker),
+                other.request(agent, &name, kind, details, waker),
                 name,
                 kind,
                 refs,

@@ -68,6 +68,11 @@ impl<'a, G, N> NestedRequest<'a, G, N> {
         self.nesting.why = why.into();
         self
     }
+
+    pub(crate) fn with_serial(mut self, serial: u64) -> Self {
+        self.nesting.serial = Some(serial);
+        self
+    }
 }
 
 impl<G: Grant, N: Named> NestedRequest<'_, G, N> {

@@ -10,13 +10,16 @@ pub(crate) struct Nesting {
     pub(crate) fails_on_deadlock: bool,
     /// Empty if the request does not say it.
     pub(crate) why: String,
+    /// The number that the request has already, if another process has made it.
+    pub(crate) serial: Option<u64>,
 }
 
 impl Nesting {
     /// The nesting of a request; `None` if nothing was said of it.
     pub(super) fn boxed(self) -> Option<Box<Self>> {
-        let says_anything =
-            self.fails_on_deadlock || !self.inside.is_empty() || !self.why.is_empty();
-        says_anything.then(|| Box::new(self))
+        let Self { inside, fails_on_deadlock, why, serial } = &self;
+        let says_nothing =
+            !fails_on_deadlock && inside.is_empty() && why.is_empty() && serial.is_none();
+        (!says_nothing).then(|| Box::new(self))
     }
 }

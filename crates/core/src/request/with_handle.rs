@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Grant, LockFuture, Named, future::State, nesting::Nesting};
-use crate::{Error, LockOptions};
+use crate::{Error, LockOptions, backend::RequestDetails};
 
 impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     /// Makes the request of a future with a handle of its own.
@@ -15,9 +15,10 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
             State::Owned { nesting, .. } => match nesting.take() {
                 Some(mut nesting) => {
                     let why = mem::take(&mut nesting.why);
-                    self.make_nested(context, &why, || *nesting)
+                    let details = RequestDetails { why: &why, serial: nesting.serial };
+                    self.make_nested(context, details, || *nesting)
                 }
-                None => self.make_once(context, "", false).0,
+                None => self.make_once(context, RequestDetails::default(), false).0,
             },
             _ => unreachable!("asked for by `poll`, which has looked"),
         }
@@ -28,11 +29,11 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     pub(crate) fn poll_nested(
         &mut self,
         context: &Context<'_>,
-        why: &str,
+        details: RequestDetails<'_>,
         nesting: impl FnOnce() -> Nesting,
     ) -> Poll<Result<G, Error>> {
         match self.state {
-            State::Owned { .. } => self.make_nested(context, why, nesting),
+            State::Owned { .. } => self.make_nested(context, details, nesting),
             _ => self.poll_made(context),
         }
     }
@@ -40,10 +41,10 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     fn make_nested(
         &mut self,
         context: &Context<'_>,
-        why: &str,
+        details: RequestDetails<'_>,
         nesting: impl FnOnce() -> Nesting,
     ) -> Poll<Result<G, Error>> {
-        let (answer, options) = self.make_once(context, why, true);
+        let (answer, options) = self.make_once(context, details, true);
         if answer.is_ready() {
             return answer;
         }
@@ -54,7 +55,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
     fn make_once(
         &mut self,
         context: &Context<'_>,
-        why: &str,
+        details: RequestDetails<'_>,
         has_nesting: bool,
     ) -> (Poll<Result<G, Error>>, LockOptions) {
         let State::Owned { environment, name, options, .. } =
@@ -62,7 +63,7 @@ impl<G: Grant, N: Named> LockFuture<'_, G, N> {
         else {
             unreachable!("the callers have looked")
         };
-        let answer = self.make_in(&environment, || name, options, context, (why, has_nesting));
+        let answer = self.make_in(&environment, || name, options, context, (details, has_nesting));
         (answer, options)
     }
 }

@@ -86,11 +86,11 @@ impl BucketHost for Around<'_> {
                 Err(Wait)
             });
         };
-        let Sent { name, kind: what, key: request, asked, said } =
+        let Sent { name, kind: what, key: request, serial: number, said } =
             table.send(id, |id| self.slots.take(id))?;
         let (client_id, since, place) = (agent.client_id, wall_millis(), id.serial());
         let info = agent.info.clone();
-        let value = Value { client_id, since, asked, place, mark: 0, info, said, name };
+        let value = Value { client_id, since, serial: number, place, mark: 0, info, said, name };
         let value = value.encode();
         Some(Ok((Ask { request, mode: what.mode(), lease, value }, what)))
     }

@@ -99,7 +99,6 @@ impl Keeper {
         drop(table);
         wake(wakers);
         self.ask_again(again);
-        self.say_where();
         // There is more to write, or this owner key was a stray key.
         let is_over = !written || leaving.is_last;
         if !is_over || self.own_state(bucket, name) != Ownership::Leaving(leaving.made) {
@@ -111,15 +110,6 @@ impl Keeper {
             rest.into_iter().flatten().map(|entry| (entry.ask.request, Outcome::Gone)).collect();
         if !gone.is_empty() {
             self.given_up(bucket, name, leaving, false, &gone);
-        }
-    }
-
-    /// To be called when others have learned of locks that they did not know of, or when these
-    /// locks are lost.
-    pub(super) fn say_where(&mut self) {
-        let news = self.shared.table().say_where();
-        for serial in news {
-            self.say_anew(serial);
         }
     }
 
@@ -244,7 +234,7 @@ pub(super) fn entry_of(
     made: i64,
     lease: i64,
 ) -> LeavingEntry {
-    let Handover { key, name, mode, grant, place, since, asked, said, .. } = leaver;
+    let Handover { key, name, mode, grant, place, since, serial, said, .. } = leaver;
     let phase = if grant.is_some() { Phase::Held } else { Phase::Queued };
     // A request that had a place in the queue before has it again.
     let (order, place) = place.unwrap_or((made, nth as u64));
@@ -252,7 +242,7 @@ pub(super) fn entry_of(
     let value = Value {
         client_id: agent.client_id,
         since: wall_millis_at(since),
-        asked,
+        serial,
         place,
         mark: grant.map_or(order, |grant| grant.token.get()),
         info: agent.info.clone(),

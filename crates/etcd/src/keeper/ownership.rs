@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_core::{AgentInfo, ClientId};
 
 use crate::{
-    clock::{Uptime, monotonic, wall_millis},
+    clock::{Uptime, wall_millis},
     transactions::Owning,
     values::{RequestNotes, Value},
 };
@@ -50,7 +50,7 @@ pub(super) fn owning(
     let value = Value {
         client_id,
         since: wall_millis(),
-        asked: monotonic(),
+        serial: 0,
         place: Owning::place(lasts),
         mark: 0,
         info,

@@ -320,7 +320,6 @@ impl Keeper {
         self.note_wanted(bucket, name);
         wake(wakers);
         self.ask_again(again);
-        self.say_where();
     }
 
     /// To be called when a request of ours has stolen these locks from their holders. This

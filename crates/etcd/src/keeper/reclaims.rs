@@ -5,7 +5,10 @@
 //! no agent claims a lock or request, its agent has ended it, or does not want it any more. So it
 //! is removed.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use navlock_core::{
     Lost, Mode,
@@ -176,7 +179,7 @@ impl Keeper {
             let value = Value {
                 client_id: agent.client_id,
                 since: wall_millis(),
-                asked: claim.since,
+                serial: claim.serial,
                 place: 0,
                 mark: token.get(),
                 info: agent.info.clone(),
@@ -262,7 +265,8 @@ impl Keeper {
                 let (name, kind) = (claims[nth].name.clone(), claims[nth].kind);
                 let mut table = self.shared.table();
                 let is_lock = claims[nth].token.is_some();
-                Some((nth, table.reclaim(serial, id, name, kind, entry.request, is_lock)?))
+                let known_as = (claims[nth].serial, entry.request);
+                Some((nth, table.reclaim(serial, id, name, kind, known_as, is_lock)?))
             });
             if let Some((nth, request)) = claimed {
                 self.slots.adopt(entry.request, request);
@@ -323,61 +327,37 @@ impl Keeper {
 }
 
 /// The locks and requests of an agent, in the order of the requests. Each has the claim that it
-/// answers.
-///
-/// A claimed lock is found by its token. For a claimed request, there may be a request, or a lock
-/// of whose grant the agent has not heard. This is the first one of that name and mode that was
-/// written after the agent had asked. If a request was written before that, the agent has ended it.
+/// answers: the one with its number. A claimed lock must also have its token. For a claimed request, there may
+/// also be a lock of whose grant the agent has not heard.
 fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
     let entries = bucket.entries().filter(|(_, _, entry)| is_its(entry));
-    let mut found: Vec<Found> = entries
-        .map(|(name, phase, entry)| Found {
-            name: name.clone(),
-            phase,
-            entry: entry.clone(),
-            claim: None,
-        })
-        .collect();
-    // Held locks come first, because they were requested before the waiting requests.
+    let found = entries.map(|(name, phase, entry)| Found {
+        name: name.clone(),
+        phase,
+        entry: entry.clone(),
+        claim: None,
+    });
+    let mut found: Vec<Found> = found.collect();
+    // Held locks come first, because they were requested before the waiting requests. If a request is held and
+    // also stands in the queue, an earlier try that came late has put it into the queue.
     found.sort_by_key(|found| {
         let Entry { made, request, ref value, .. } = found.entry;
         (found.phase == Phase::Queued, made, Value::place(value), request)
     });
-    // If a request is held and also stands in the queue, an earlier try that came late has put it
-    // into the queue.
-    let held: HashSet<RequestKey> = found
-        .iter()
-        .filter(|found| found.phase == Phase::Held)
-        .map(|found| found.entry.request)
-        .collect();
-    let is_late =
-        |found: &Found| found.phase == Phase::Queued && held.contains(&found.entry.request);
-    let names: Vec<NameKey> = claims.iter().map(|claim| NameKey::new(&claim.name)).collect();
-    for (nth, claim) in claims.iter().enumerate() {
-        let Some(held) = claim.token else { continue };
-        let is_it = |found: &&mut Found| {
-            found.claim.is_none()
-                && found.phase == Phase::Held
-                && found.name == names[nth]
-                && found.entry.mode == claim.kind.mode()
-                && found.entry.grant().token == held
+    let serials = claims.iter().enumerate().map(|(nth, claim)| (claim.serial, nth));
+    let mut unanswered: HashMap<u64, usize> = serials.collect();
+    for Found { name, phase, entry, claim } in &mut found {
+        let Some(serial) = Value::decode(&entry.value).map(|value| value.serial) else { continue };
+        let Some(&nth) = unanswered.get(&serial) else { continue };
+        let Claim { name: claimed, kind, token, .. } = &claims[nth];
+        let is_held = *phase == Phase::Held;
+        let is_it = match token {
+            Some(token) => is_held && entry.grant().token == *token,
+            None => is_held || kind.waits(),
         };
-        if let Some(found) = found.iter_mut().find(is_it) {
-            found.claim = Some(nth);
-        }
-    }
-    for (nth, claim) in claims.iter().enumerate().filter(|(_, claim)| claim.token.is_none()) {
-        let is_it = |found: &&mut Found| {
-            let value = Value::decode(&found.entry.value);
-            found.claim.is_none()
-                && found.name == names[nth]
-                && found.entry.mode == claim.kind.mode()
-                && (claim.kind.waits() || found.phase == Phase::Held)
-                && !is_late(found)
-                && value.is_some_and(|value| value.asked >= claim.since)
-        };
-        if let Some(found) = found.iter_mut().find(is_it) {
-            found.claim = Some(nth);
+        if is_it && *name == NameKey::new(claimed) && entry.mode == kind.mode() {
+            unanswered.remove(&serial);
+            *claim = Some(nth);
         }
     }
     found

@@ -11,7 +11,7 @@ mod views;
 
 use navlock_core::{
     AgentInfo, ClientId, Lost, Mode, ResourceName,
-    host::{Claim, RequestKind, Ticket},
+    host::{Claim, RequestDetails, RequestKind, Ticket},
 };
 use navlock_engine::AgentId;
 use tokio::sync::oneshot;
@@ -69,18 +69,23 @@ impl Machine {
     }
 
     fn open_agent(&mut self, client: u8) -> (AgentId, AgentSerial) {
-        let (agent, serial) = self.shared.table().open_agent(0);
         let client_id = ClientId::from_bytes([client; 16]);
+        let (agent, serial) = self.shared.table().open_agent(0, client_id);
         self.keeper.handle_message(Message::OpenAgent { bucket: 0, serial, agent, client_id });
         (agent, serial)
+    }
+
+    /// Makes a request. The keeper's thread is not told of it.
+    fn make(&self, agent: AgentId, name: &str, kind: RequestKind) -> (RequestId, AgentSerial) {
+        let (details, waker) = (RequestDetails::default(), std::task::Waker::noop());
+        self.shared.table().request(agent, &of(name), kind, details, waker).unwrap()
     }
 
     /// Has this agent request the lock of this name.
     fn request(&mut self, serial: AgentSerial, name: &str) -> RequestId {
         let id = self.keeper.agents[&serial].id;
         let kind = RequestKind::Wait(Mode::Exclusive);
-        let waker = std::task::Waker::noop();
-        let (id, _) = self.shared.table().request(id, &of(name), kind, "", waker).unwrap();
+        let (id, _) = self.make(id, name, kind);
         self.keeper.handle_message(Message::Request {
             bucket: 0,
             serial,
@@ -130,9 +135,7 @@ impl Machine {
     /// free. Returns the request, and the calls that were not answered.
     fn take(&mut self, agent: AgentId, name: &str, revision: i64) -> (RequestId, Vec<Call>) {
         let kind = RequestKind::Wait(Mode::Exclusive);
-        let made =
-            self.shared.table().request(agent, &of(name), kind, "", std::task::Waker::noop());
-        let (id, serial) = made.unwrap();
+        let (id, serial) = self.make(agent, name, kind);
         self.keeper.handle_message(Message::Request {
             bucket: 0,
             serial,
@@ -183,7 +186,7 @@ impl Machine {
         let (answer, answered) = oneshot::channel();
         let kind = RequestKind::Wait(Mode::Exclusive);
         let claim =
-            Claim { name: of(name), kind, token: Some(crate::tokens::token(MADE)), since: 0 };
+            Claim { serial: 1, name: of(name), kind, token: Some(crate::tokens::token(MADE)) };
         self.keeper.handle_message(Message::Reclaim { serial, claims: vec![claim], answer });
         answered
     }
@@ -203,7 +206,7 @@ fn lock(name: &str, client: u8) -> KeyValue {
     let value = Value {
         client_id,
         since: 0,
-        asked: 1,
+        serial: 1,
         place: 0,
         mark: 0,
         info,
@@ -247,9 +250,8 @@ impl Machine {
 
     /// Makes a request as a caller does. The keeper's thread is not told of the request.
     fn call(&mut self, agent: AgentId, kind: RequestKind) -> (RequestId, AgentSerial) {
-        let mut table = self.shared.table();
-        let made = table.request(agent, &of("db"), kind, "", std::task::Waker::noop()).unwrap();
-        table.take_here(made.0);
+        let made = self.make(agent, "db", kind);
+        self.shared.table().take_here(made.0);
         made
     }
 

@@ -23,7 +23,7 @@ fn put_at(place: u64, phase: Phase, mode: Mode, request: RequestKey, revision: i
     let value = Value {
         client_id,
         since: 0,
-        asked: 0,
+        serial: 0,
         place,
         mark: 0,
         info,

@@ -103,8 +103,9 @@ fn an_agent_that_does_not_come_back_keeps_nothing_although_others_of_its_machine
     let machine = connect(&options(server.endpoint()));
     cable.cut();
     let next = host::lock_manager_as(&machine.bucket("bucket"), client);
-    let (name, kind) = ("comes".try_into().unwrap(), RequestKind::Wait(Mode::Exclusive));
-    let claim = Claim { name, kind, token: Some(held.fencing_token()), since: 0 };
+    let (name, token) = (held.name().clone(), Some(held.fencing_token()));
+    let (serial, kind) = (held.id().serial, RequestKind::Wait(Mode::Exclusive));
+    let claim = Claim { serial, name, kind, token };
     let since = Instant::now();
     let lock = soon(host::reclaim(&next, vec![claim])).unwrap().remove(0).expect("it is there");
     let again = soon(lock).unwrap().expect("it is a lock");

@@ -89,9 +89,9 @@ fn a_lock_of_an_owned_name_ends_with_its_agent() {
 }
 
 /// Of what was held.
-fn claim(name: &str, guard: &LockGuard) -> Claim {
-    let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(guard.mode()));
-    Claim { name, kind, token: Some(guard.fencing_token()), since: 0 }
+fn claim(guard: &LockGuard) -> Claim {
+    let (name, token) = (guard.name().clone(), Some(guard.fencing_token()));
+    Claim { serial: guard.id().serial, name, kind: RequestKind::Wait(guard.mode()), token }
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn locks_that_only_a_killed_owner_knew_are_reclaimed() {
     cable.cut();
     let user_agent = connect(&options(server.endpoint()));
     let next = host::lock_manager_as(&user_agent.bucket("bucket"), client);
-    let claims = vec![claim("written", &written), claim("read", &read)];
+    let claims = vec![claim(&written), claim(&read)];
     let found = soon(host::reclaim(&next, claims)).unwrap();
     let mut again =
         found.into_iter().map(|found| soon(found.expect("it is held")).unwrap().unwrap());
@@ -150,7 +150,7 @@ fn a_victim_of_its_own_machine_does_not_go_on_beside_the_thief() {
         own(&robbed, name);
         let by = if name == "of another" { &thief } else { &robbed };
         let reader = soon(robbed.lock(name).shared()).unwrap();
-        let claim_of_reader = claim(name, &reader);
+        let claim_of_reader = claim(&reader);
         (reader, claim_of_reader, soon(by.lock(name).steal()).unwrap())
     });
     cable.cut();
@@ -164,10 +164,10 @@ fn a_victim_of_its_own_machine_does_not_go_on_beside_the_thief() {
         let tickets = found.into_iter().map(|found| found.map(|found| soon(found).unwrap()));
         tickets.map(Option::flatten).collect::<Vec<_>>()
     };
-    let claims = vec![first.clone(), second.clone(), claim("of its own", of_its_own)];
+    let claims = vec![first.clone(), second.clone(), claim(of_its_own)];
     let robbed = held(&robbed, claims);
     assert!(robbed[1].is_none() && robbed[2].is_some());
-    let thief = held(&thief, vec![claim("of another", of_another)]);
+    let thief = held(&thief, vec![claim(of_another)]);
     // Whoever comes first.
     assert!(robbed[0].is_none() != thief[0].is_none(), "two hold it");
 }

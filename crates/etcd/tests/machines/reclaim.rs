@@ -6,7 +6,7 @@ use std::{
 };
 
 use navlock_core::{
-    ClientId, LockFuture, LockGuard, LockManager, Mode, UserAgent,
+    ClientId, LockFuture, LockGuard, LockManager, Mode, NestedRequest, UserAgent,
     host::{self, Claim, RequestKind},
 };
 use navlock_etcd::EtcdOptions;
@@ -44,10 +44,16 @@ fn machine(server: &Server) -> UserAgent {
     connect(&EtcdOptions::new([server.endpoint()]).time_to_live(TIME_TO_LIVE))
 }
 
-/// Of what was asked for at some time before.
-fn claim(name: &str, mode: Mode, guard: Option<&LockGuard>) -> Claim {
-    let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(mode));
-    Claim { name, kind, token: guard.map(|guard| guard.fencing_token()), since: 0 }
+/// Of a lock.
+fn claim(guard: &LockGuard) -> Claim {
+    let (name, token) = (guard.name().clone(), Some(guard.fencing_token()));
+    Claim { serial: guard.id().serial, name, kind: RequestKind::Wait(guard.mode()), token }
+}
+
+/// Of a request with this number that waits.
+fn claim_waiting(name: &str, serial: u64) -> Claim {
+    let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(Mode::Exclusive));
+    Claim { serial, name, kind, token: None }
 }
 
 fn reclaim(
@@ -64,17 +70,14 @@ fn locks_and_places_are_gone_on_with_by_another_process() {
     let other = machine(&server).lock_manager("bucket");
     let held = exclusive(&killed.locks, "held");
     let taken = exclusive(&other, "taken");
-    let mut waits = Box::pin(killed.locks.lock("taken").into_future());
+    let waits = host::with_serial(NestedRequest::of(killed.locks.lock("taken")), 77);
+    let mut waits = Box::pin(waits.into_future());
     let waker = std::task::Waker::noop();
     assert!(waits.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
     until_waiting(&other, 1);
 
     let next = killed.next(&server);
-    let claims = vec![
-        claim("held", Mode::Exclusive, Some(&held)),
-        claim("taken", Mode::Exclusive, None),
-        claim("never", Mode::Exclusive, None),
-    ];
+    let claims = vec![claim(&held), claim_waiting("taken", 77), claim_waiting("never", 78)];
     let [lock, place, nothing] = reclaim(&next, claims).try_into().unwrap();
     assert!(nothing.is_none());
     let again = soon(lock.expect("it is there")).unwrap().unwrap();
@@ -110,7 +113,7 @@ fn a_lock_that_is_not_claimed_is_free_at_once() {
     let (kept, _left) = (exclusive(&killed.locks, "kept"), exclusive(&killed.locks, "left"));
     let next = killed.next(&server);
     let since = Instant::now();
-    let found = reclaim(&next, vec![claim("kept", Mode::Exclusive, Some(&kept))]);
+    let found = reclaim(&next, vec![claim(&kept)]);
     assert!(found[0].is_some());
     drop(exclusive(&other, "left"));
     assert!(since.elapsed() < TIME_TO_LIVE, "not by the end of the lease");
@@ -129,7 +132,7 @@ fn a_lock_that_is_reclaimed_for_nobody_is_free_at_once() {
     let next = machine(&server);
     let bucket = next.bucket("bucket");
     let gives_up = host::lock_manager_as(&bucket, killed.client);
-    let claims = vec![claim("held", Mode::Exclusive, Some(&held))];
+    let claims = vec![claim(&held)];
     let mut reclaimed = Box::pin(host::reclaim(&gives_up, claims));
     let waker = std::task::Waker::noop();
     assert!(reclaimed.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
@@ -153,7 +156,7 @@ fn a_lock_that_ended_with_its_lease_is_not_found() {
     let held = exclusive(&killed.locks, "db");
     let next = killed.next(&server);
     drop(exclusive(&other, "db"));
-    let found = reclaim(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
+    let found = reclaim(&next, vec![claim(&held)]);
     assert!(found[0].is_none());
     let since = Instant::now();
     while soon(next.lock("db").if_available()).unwrap().is_none() {
@@ -176,7 +179,7 @@ fn a_lease_is_gone_on_with_in_its_last_second() {
         while !server.etcdctl(&["lease", "timetolive", &lease]).unwrap().contains("remaining(0s)") {
             assert!(since.elapsed() < DEADLINE, "it is renewed");
         }
-        let mut found = reclaim(&next, vec![claim("db", Mode::Exclusive, Some(&held))]);
+        let mut found = reclaim(&next, vec![claim(&held)]);
         let lock = found[0].take();
         lock.is_some_and(|lock| soon(lock).is_ok_and(|guard| guard.is_some()))
     });

@@ -14,7 +14,10 @@ use std::{
 
 use navlock_core::{
     ClientId, Error, LockManager, Lost, ResourceName, UserAgent,
-    host::{AgentId, Answer, Backend, MemoryReach, QueryFuture, Reach, RequestKind, Ticket},
+    host::{
+        AgentId, Answer, Backend, MemoryReach, QueryFuture, Reach, RequestDetails, RequestKind,
+        Ticket,
+    },
 };
 use navlock_js::RequestKey;
 
@@ -143,10 +146,10 @@ impl Backend for WakingBackend {
         agent: AgentId,
         name: &ResourceName,
         kind: RequestKind,
-        why: &str,
+        details: RequestDetails<'_>,
         waker: &Waker,
     ) -> Result<(Ticket, Poll<Answer>), Error> {
-        self.0.request(agent, name, kind, why, waker)
+        self.0.request(agent, name, kind, details, waker)
     }
 
     fn poll_request(&self, ticket: Ticket, waker: &Waker) -> Poll<Result<Answer, Error>> {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, mem, task::Waker, time::Duration};
 
-use navlock_core::{Error, Lost};
+use navlock_core::{ClientId, Error, Lost, look::LockId};
 use navlock_engine::{AgentId, RequestId};
 use slab::Slab;
 
@@ -19,13 +19,14 @@ use crate::{
 
 impl Table {
     /// Notes an agent of this bucket. Returns its id, and its number for the thread.
-    pub fn open_agent(&mut self, bucket: u64) -> (AgentId, AgentSerial) {
+    pub fn open_agent(&mut self, bucket: u64, client_id: ClientId) -> (AgentId, AgentSerial) {
         let serial = self.next_agent;
         self.next_agent += 1;
         let requests = HashSet::default();
         let term = LeaseTimes::default();
         let (ends, lease) = (None, None);
-        let agent = Agent { serial, bucket, terminated: false, ends, term, lease, requests };
+        let terminated = false;
+        let agent = Agent { serial, client_id, bucket, terminated, ends, term, lease, requests };
         (AgentId::from_index(narrow(self.agents.insert(agent))), serial)
     }
 
@@ -44,9 +45,9 @@ impl Table {
     /// Ends all that the agent has.
     pub fn terminate(&mut self, agent: AgentId) -> Terminated {
         let mut all = Terminated::default();
-        let Some(Agent { terminated, requests, .. }) = self.agents.get_mut(agent.index()) else {
-            return all;
-        };
+        let Some(found) = self.agents.get_mut(agent.index()) else { return all };
+        let Agent { terminated, requests, client_id, .. } = found;
+        let client_id = *client_id;
         *terminated = true;
         let mut freed = Vec::new();
         for index in mem::take(requests) {
@@ -57,6 +58,7 @@ impl Table {
             let key = request.key.take();
             all.ended.extend(key.map(|key| (id, request.finished(key, None))));
             request.agent = None;
+            self.ids.remove(&LockId { client_id, serial: request.lock_serial });
             unname(&mut self.names, &request.of, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }

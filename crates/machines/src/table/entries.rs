@@ -3,14 +3,13 @@
 use std::{collections::HashSet, mem, task::Waker};
 
 use navlock_core::{
-    Error, Lost, Mode, ResourceName,
+    ClientId, Error, Lost, Mode, ResourceName,
     host::{Answer, RequestKind},
-    look::LockId,
 };
 use navlock_engine::{AgentId, RequestId};
 
 use crate::{
-    clock::{Uptime, monotonic},
+    clock::Uptime,
     hash::HashState,
     lease::{LeaseTimes, Share},
     names::{NameKey, RequestKey},
@@ -24,6 +23,7 @@ pub type AgentSerial = u64;
 #[derive(Debug)]
 pub(super) struct Agent {
     pub(super) serial: AgentSerial,
+    pub(super) client_id: ClientId,
     pub(super) bucket: u64,
     pub(super) terminated: bool,
     /// When the agent's lease is over, if it has a lease.
@@ -40,7 +40,10 @@ pub(super) struct Agent {
 
 #[derive(Debug)]
 pub(super) struct Request {
+    /// Its number among the requests of this connection.
     pub(super) serial: u64,
+    /// Its number among the requests of its agent, by which all machines know it.
+    pub(super) lock_serial: u64,
     /// The agent. `None` when the agent has been terminated, because another agent may have its
     /// number by now.
     pub(super) agent: Option<AgentId>,
@@ -58,15 +61,10 @@ pub(super) struct Request {
     pub(super) queued: i64,
     /// When the request was made here.
     pub(super) since: Uptime,
-    /// The same moment on the clock that all processes of the machine share, for a process that
-    /// goes on with the request.
-    pub(super) asked: u64,
     /// What becomes of the request when its agent's lease ends.
     pub(super) on_lease_end: OnLeaseEnd,
     /// What its caller has said of the request.
     pub(super) said: RequestNotes,
-    /// The locks around the request that nobody else knows of yet.
-    pub(super) inside_hidden: Vec<LockId>,
     pub(super) state: State,
 }
 
@@ -158,10 +156,9 @@ impl Request {
             ends: None,
             queued: 0,
             since: Uptime::now(),
-            asked: monotonic(),
+            lock_serial: serial,
             on_lease_end: if kind.waits() { OnLeaseEnd::RepeatIfQueued } else { OnLeaseEnd::Fail },
             said: RequestNotes::default(),
-            inside_hidden: Vec::new(),
             state,
         }
     }

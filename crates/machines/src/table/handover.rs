@@ -34,8 +34,8 @@ pub struct Handover {
     pub place: Option<QueueOrder>,
     /// Since when it waits, or is a lock.
     pub since: Uptime,
-    /// When it was made, by [`monotonic`](crate::clock::monotonic).
-    pub asked: u64,
+    /// Its [serial number](Table::serial).
+    pub serial: u64,
     /// What its caller has said of it.
     pub said: RequestNotes,
 }
@@ -84,8 +84,8 @@ impl Table {
             };
             let (key, place) = (key(id), run.get(&request.serial).copied());
             let (name, said) = (request.hashed_name(), request.said.clone());
-            let (mode, since, asked) = (request.kind.mode(), request.since, request.asked);
-            all.push(Handover { id, agent, key, name, mode, grant, place, since, asked, said });
+            let (mode, since, serial) = (request.kind.mode(), request.since, request.lock_serial);
+            all.push(Handover { id, agent, key, name, mode, grant, place, since, serial, said });
         }
         let place =
             |of: &Handover| (of.grant.is_none(), of.grant.map(|of| of.token), of.id.serial());

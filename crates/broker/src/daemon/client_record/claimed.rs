@@ -10,24 +10,26 @@ use navlock_wire::{Agent, Moment};
 use super::{super::outcome::Outcome, ClientRecord};
 
 /// A lock that a client held, or a request that was pending, when the earlier daemon ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in super::super) struct Claimed {
     pub(in super::super) agent: Agent,
     pub(in super::super) request: RequestId,
+    /// When it was asked for, or granted.
+    pub(in super::super) since: Moment,
     pub(in super::super) claim: Claim,
 }
 
 impl Claimed {
     /// By this, requests are put into their order.
     pub(in super::super) fn place(&self) -> (Moment, u64) {
-        (self.claim.since, self.request.serial())
+        (self.since, self.request.serial())
     }
 }
 
 impl ClientRecord {
     /// Makes a lock held again, or puts a request into its queue again.
     pub(in super::super) fn reinstate(&mut self, claimed: Claimed) {
-        let Claimed { agent, request, claim: Claim { name, kind, token, since } } = claimed;
+        let Claimed { agent, request, since, claim: Claim { name, kind, token, .. } } = claimed;
         // The client has claimed it twice.
         if self.requests.contains(request) {
             return;

@@ -50,7 +50,7 @@ impl ClientRecord {
 
     /// Whether an earlier daemon has granted this lock. Where one user has the daemon, its word is enough.
     pub(in super::super) fn was_granted(&mut self, lock: &Claimed) -> bool {
-        let Claimed { agent, request, claim: Claim { name, kind, token, .. } } = lock;
+        let Claimed { agent, request, claim: Claim { name, kind, token, .. }, .. } = lock;
         if self.guest.is_none() {
             return true;
         }

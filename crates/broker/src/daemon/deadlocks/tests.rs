@@ -95,7 +95,8 @@ fn cycle(length: u64) -> Candidates {
         let waits = Change::Requested { name: name((at + 1) % length), entry };
         [held, waits].map(|change| LookEvent { at: at + 1, change })
     });
-    Candidates { events: each.collect(), elsewhere: None }
+    let ours = HashSet::from([ClientId::from_bytes([1; 16])]);
+    Candidates { events: each.collect(), ours, elsewhere: None }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What lookers are told of requests, and what clients are told of deadlocks.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     ops::Range,
     sync::Arc,
     task::{Context, Waker},
@@ -33,20 +33,19 @@ impl Requests {
             return;
         }
         let inside = self.insides.entry(id).or_default();
-        let is_known = inside.iter().any(|(known, _)| *known == lock);
-        if inside.len() >= MAX_INSIDE || is_known {
+        if inside.len() >= MAX_INSIDE || inside.contains(&lock) {
             return;
         }
         // No certain cycle leads by way of what the request is only perhaps inside of, and other machines are not
         // told of that.
         let is_certain = |lock: LockId| !lock.is_some_of();
         if is_certain(lock) {
-            if !inside.iter().any(|(known, _)| is_certain(*known)) {
+            if !inside.iter().any(|known| is_certain(*known)) {
                 self.nested.push(id);
             }
             self.lookers.nested.notify_one();
         }
-        inside.push((lock, !is_certain(lock)));
+        inside.push(lock);
         self.tell(id);
     }
 
@@ -75,8 +74,8 @@ impl Requests {
             let waits = |entry: &&Entry| matches!(entry.stage, Stage::Pending(_));
             let Some(entry) = entries.get(id).filter(waits) else { return false };
             entry.name().is_some_and(|name| {
-                let around = insides.get(id).into_iter().flatten().map(|(lock, _)| *lock);
-                nested.add(&entry.of.bucket, name, around);
+                let around = insides.get(id).into_iter().flatten();
+                nested.add(&entry.of.bucket, name, around.copied());
                 true
             })
         });
@@ -85,43 +84,15 @@ impl Requests {
         }
     }
 
-    /// The requests that wait inside locks of which the reach was not told, with each of these
-    /// locks.
-    pub(in super::super) fn untold_insides(&self) -> Vec<(RequestId, LockId)> {
-        let waits = |entry: &Entry| matches!(entry.stage, Stage::Pending(_));
-        let nested = self.nested.iter().filter(|id| self.entries.get(*id).is_some_and(waits));
-        let untold = nested.flat_map(|id| {
-            let untold = self.insides.get(id).into_iter().flatten().filter(|(_, is_told)| !is_told);
-            untold.map(|(lock, _)| (*id, *lock))
-        });
-        untold.collect()
-    }
-
-    /// Tells the reach that a request was made inside this lock, which has the id `called` in the
-    /// reach.
-    pub(in super::super) fn tell_inside(&mut self, id: RequestId, lock: LockId, called: LockId) {
-        if let Some(Entry { stage: Stage::Pending(request), .. }) = self.entries.get(&id) {
-            request.put_inside(called);
-            let mut inside = self.insides.get_mut(&id).into_iter().flatten();
-            if let Some((_, is_told)) = inside.find(|(known, _)| *known == lock) {
-                *is_told = true;
-            }
-        }
-    }
-
-    /// Adds the reach's ids of those of these locks that this client holds.
-    pub(in super::super) fn called(
-        &self,
-        wanted: &HashSet<LockId, RandomState>,
-        called: &mut HashMap<LockId, LockId, RandomState>,
-    ) {
-        for (id, entry) in &self.entries {
-            if let Stage::Held(guard, _) = &entry.stage {
-                let lock = entry.of.id(*id);
-                if wanted.contains(&lock) {
-                    called.insert(lock, guard.id());
-                }
-            }
+    /// Tells the reach inside which locks requests wait. A lock that it does not have yet is of no use to it, so it
+    /// is told again and again.
+    pub(in super::super) fn tell_insides(&self) {
+        for id in &self.nested {
+            let Some(Entry { stage: Stage::Pending(request), .. }) = self.entries.get(id) else {
+                continue;
+            };
+            let inside = self.insides.get(id).into_iter().flatten();
+            inside.filter(|lock| !lock.is_some_of()).for_each(|lock| request.put_inside(*lock));
         }
     }
 
@@ -213,8 +184,8 @@ impl Requests {
 
     /// This request or lock in the form that lookers are told, and since when it has this state.
     fn change(&self, id: RequestId, entry: &Entry) -> Option<(Moment, Change)> {
-        let inside = self.insides.get(&id).into_iter().flatten().map(|(lock, _)| *lock);
-        entry.change(id, self.whys.get(&id).map(Arc::clone), inside.collect())
+        let inside = self.insides.get(&id).cloned().unwrap_or_default();
+        entry.change(id, self.whys.get(&id).map(Arc::clone), inside)
     }
 
     /// Tells lookers that this agent has asked for a lock only if it is available, and that the

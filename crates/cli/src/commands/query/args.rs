@@ -41,8 +41,8 @@ block the most requests come first. The line of each waiter says why it waits:
   soft            the request above is ahead of it in the queue
   inside          it holds a lock, and releases that once the request above is done, which was made
                   under that lock
-  perhaps inside  nobody has said under which lock the request above was made; or the request was
-                  made on another machine, under one of several locks that its holder may have
+  perhaps inside  the same, but nobody has said under which lock; or the request is of a process
+                  that the program of the lock has started, and may wait for or not
 After the trees come cycles. The line above a cycle says whether it is a deadlock, a possible
 deadlock, or a cycle that has not lasted for a second and may pass. Below each tree and cycle are
 lines to paste that would end it:
@@ -65,8 +65,8 @@ A row has depth, state (held or pending), bucket, name, mode, clientId, serial a
 as far as they are known:
   pid, command, user, host, why, keeper, meta
   block     why it waits, unless depth is 0: hard, soft, inside, or in place of perhaps inside
-            same-agent (nobody has said so) or inside-agent (the request was made on another
-            machine)
+            same-agent (nobody has said so) or inside-agent (by a process that the program of the
+            lock has started)
   stopped   the numbers of its processes that are stopped
   silentMs  for how long its machine has not been heard of
   endsInMs  if that stays so: after what time others can have what it has

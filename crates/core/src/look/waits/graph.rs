@@ -16,9 +16,8 @@ pub enum Why {
     /// A lock may wait for a request of the same agent, if the request does not say what it is
     /// inside of.
     SameAgent,
-    /// A lock may wait for a request that was made inside a lock of the same agent. Of a lock of another machine, only
-    /// that machine knows which of the agent's locks this is. A program that holds a lock itself may wait for a
-    /// process that it has started, or not.
+    /// A lock may wait for a request of a process that the holder's program has started: the program may wait for that
+    /// process, or not.
     InsideAgent,
 }
 

@@ -1,6 +1,6 @@
 //! Builds the graph of an overview, one kind of edge after the other.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use navlock_engine::{Mode, Patience};
@@ -141,18 +141,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds edges from the locks of other machines to the requests that were made inside a lock of the
-    /// same agent. Such a request names the lock by the id that its own broker uses, and here the lock
-    /// has another id. Also adds edges from all locks of an agent to the requests that were perhaps made inside
+    /// Adds edges from all locks of an agent to the requests that were perhaps made inside
     /// [some](LockId::some_of) of them.
     fn add_inside_agents(&mut self) {
         let mut inside: HashMap<ClientId, Vec<Index>, RandomState> = HashMap::default();
-        let mut some_of: HashSet<ClientId, RandomState> = HashSet::default();
         for (request, at) in requests(&self.nodes) {
-            for lock in at.entry.inside.iter().filter(|lock| !self.locks.contains_key(lock)) {
-                if lock.is_some_of() {
-                    some_of.insert(lock.client_id);
-                }
+            for lock in at.entry.inside.iter().filter(|lock| lock.is_some_of()) {
                 let requests = inside.entry(lock.client_id).or_default();
                 if requests.last() != Some(&request) {
                     requests.push(request);
@@ -163,8 +157,7 @@ impl<'a> Builder<'a> {
         if inside.is_empty() {
             return;
         }
-        let is_counted = |id: &LockId| id.is_made_up() || some_of.contains(&id.client_id);
-        let mut locks = self.locks_of(&inside, is_counted);
+        let mut locks = self.locks_of(&inside);
         for (agent, requests) in inside {
             let mut locks = locks.remove(&agent).unwrap_or_default();
             locks.sort_unstable();
@@ -176,7 +169,7 @@ impl<'a> Builder<'a> {
     /// its locks they are inside of.
     fn add_same_agents(&mut self) {
         let unsaid = std::mem::take(&mut self.unsaid);
-        let mut locks = self.locks_of(&unsaid, |_| true);
+        let mut locks = self.locks_of(&unsaid);
         for (agent, requests) in unsaid {
             let mut locks = locks.remove(&agent).unwrap_or_default();
             if let [request] = *requests {
@@ -190,15 +183,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The locks of each of these agents, as far as the id of the lock is `counted`.
+    /// The locks of each of these agents.
     fn locks_of(
         &self,
         agents: &HashMap<ClientId, Vec<Index>, RandomState>,
-        counted: impl Fn(&LockId) -> bool,
     ) -> HashMap<ClientId, Vec<Index>, RandomState> {
         let mut found: HashMap<_, Vec<_>, _> = HashMap::default();
         for (id, lock) in &self.locks {
-            if agents.contains_key(&id.client_id) && counted(id) {
+            if agents.contains_key(&id.client_id) {
                 found.entry(id.client_id).or_default().push(*lock);
             }
         }

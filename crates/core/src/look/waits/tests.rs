@@ -127,14 +127,13 @@ fn a_holder_that_asks_again_to_share_behind_a_writer_is_in_a_deadlock() {
 }
 
 #[test]
-fn a_request_inside_a_lock_of_another_machine_waits_perhaps_inside_its_agents_locks_there() {
+fn a_request_that_is_perhaps_inside_a_lock_is_shown_above_the_lock_s_agent() {
     let mut example = Example::new();
     let here = example.held(3, "b", Exclusive);
-    let mut there = example.entry(1, Exclusive, None);
-    there.id.serial |= LockId::MADE_UP;
-    let as_there = LockId { serial: 7, ..there.id };
+    let there = example.entry(1, Exclusive, None);
+    let some_there = LockId::some_of(there.id.client_id);
     example.apply(Change::Granted { name: name_of("a"), entry: there.clone() });
-    example.waits(2, "b", Exclusive, Some(as_there));
+    example.waits(2, "b", Exclusive, Some(some_there));
     let rows = |example: &Example| {
         let trees = tree(&example.overview);
         let rows = trees.iter().flat_map(|root| &root.rows);
@@ -151,14 +150,13 @@ fn a_request_inside_a_lock_of_another_machine_waits_perhaps_inside_its_agents_lo
     example.held(3, "b", Exclusive);
     let c = example.held(5, "c", Exclusive);
     example.apply(Change::Granted { name: name_of("a"), entry: there });
-    example.waits(2, "b", Exclusive, Some(as_there));
-    example.waits(4, "c", Exclusive, Some(as_there));
+    example.waits(2, "b", Exclusive, Some(some_there));
+    example.waits(4, "c", Exclusive, Some(some_there));
     assert_eq!(rows(&example)[..3], below);
     example.waits(5, "a", Exclusive, Some(c));
     let told = example.told();
     assert!(matches!(&told[..], [(_, false)]), "{told:?}");
-    // A lock that is held here is named by its own number only, so no request is shown below a lock
-    // of another number.
+    // A lock that is named is meant alone, so no request is shown below a lock of another number.
     let mut example = Example::new();
     example.held(3, "b", Exclusive);
     let other = example.held(1, "a", Exclusive);

@@ -151,7 +151,8 @@ struct Asked {
     agent: usize,
     name: &'static str,
     kind: RequestKind,
-    since: u64,
+    /// Its number, by which all machines know it.
+    serial: u64,
     /// The id; `None` while the request is being reclaimed, and when it has ended.
     id: Option<RequestId>,
     ended: bool,

@@ -31,13 +31,13 @@ fn a_new_agent_keeps_its_turn_when_an_owned_name_is_given_up() {
     let (mut machine, agent) = owner();
     let held = machine.take_own(agent);
     // The keeper's thread has not heard of the agent `late` yet.
-    let (late, serial) = machine.shared.table().open_agent(0);
+    let client_id = ClientId::from_bytes([2; 16]);
+    let (late, serial) = machine.shared.table().open_agent(0, client_id);
     let (first, _) = machine.call(late, RequestKind::Wait(Mode::Exclusive));
     let (second, _) = machine.call(agent, RequestKind::Wait(Mode::Exclusive));
     machine.leave();
     machine.answered(7);
     assert!(matches!(machine.shared.table().status(held), Status::Held(_)));
-    let client_id = ClientId::from_bytes([2; 16]);
     machine.keeper.handle_message(Message::OpenAgent { bucket: 0, serial, agent: late, client_id });
     machine.keeper.handle_message(Message::Request {
         bucket: 0,
@@ -56,11 +56,9 @@ fn a_new_agent_keeps_its_turn_when_an_owned_name_is_given_up() {
 }
 
 #[test]
-fn a_request_of_a_name_that_is_given_up_says_when_it_was_made() {
+fn a_lock_of_a_name_that_is_given_up_keeps_its_number() {
     let (mut machine, agent) = owner();
-    let since = u64::try_from(machine.now.as_nanos()).unwrap();
-    machine.take_own(agent);
-    machine.pass(Duration::from_secs(1));
+    let held = machine.take_own(agent);
     machine.leave();
     let calls = machine.calls();
     let written = calls.iter().flat_map(|call| match call {
@@ -69,11 +67,11 @@ fn a_request_of_a_name_that_is_given_up_says_when_it_was_made() {
     });
     let written: Vec<_> = written
         .filter_map(|step| match step {
-            Step::Put { value, .. } => Value::decode(value).map(|value| value.asked),
+            Step::Put { value, .. } => Value::decode(value).map(|value| value.serial),
             _ => None,
         })
         .collect();
-    assert_eq!(written, [since]);
+    assert_eq!(written, [machine.shared.table().serial(held)]);
 }
 
 #[test]
@@ -142,11 +140,8 @@ fn a_name_of_which_no_more_can_be_granted_is_given_up_for_who_asks_next() {
         let (mut machine, agent) = owner();
         machine.calls();
         machine.shared.table().close(&(0, NameKey::new(&of("db"))));
-        let mut table = machine.shared.table();
-        let (id, serial) =
-            table.request(agent, &of("db"), kind, "", std::task::Waker::noop()).unwrap();
-        let here = table.take_here(id);
-        drop(table);
+        let (id, serial) = machine.make(agent, "db", kind);
+        let here = machine.shared.table().take_here(id);
         assert!(
             matches!(here, None | Some(crate::table::LocalOutcome::Waits { is_known: false })),
             "the thread is not told of it"

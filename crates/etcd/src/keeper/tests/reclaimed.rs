@@ -11,7 +11,7 @@ fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket
     let (answer, answered) = oneshot::channel();
     let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
-    let claim = Claim { name: of("db"), kind, token, since: 0 };
+    let claim = Claim { name: of("db"), kind, token, serial: 1 };
     machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
     let mut adopted = adoptions(machine.listed(&[owned_by_another()]));
     let (of, transaction) = adopted.pop().expect("it is adopted");
@@ -88,7 +88,7 @@ fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until
     let comes = machine.agent(1);
     let (answer, mut answered) = oneshot::channel();
     let kind = RequestKind::Wait(Mode::Exclusive);
-    let claim = |name: &str, token| Claim { name: of(name), kind, token: Some(token), since: 0 };
+    let claim = |name: &str, token| Claim { name: of(name), kind, token: Some(token), serial: 1 };
     let claims = vec![
         claim("db", crate::tokens::counted(MADE, 1)),
         claim("written", crate::tokens::token(MADE)),
@@ -109,7 +109,7 @@ fn a_late_agent_leaves_a_lock_that_only_an_owner_knew_until_its_lease_ends() {
     let (answer, mut answered) = oneshot::channel();
     let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
-    let claim = Claim { name: of("db"), kind, token, since: 0 };
+    let claim = Claim { name: of("db"), kind, token, serial: 1 };
     machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
     // Meanwhile etcd does not answer.
     for _ in 0..60 {

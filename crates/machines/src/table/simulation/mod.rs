@@ -28,7 +28,8 @@ impl Table {
             (at, agent.serial, agent.bucket, agent.terminated, agent.ends, agent.lease)
         });
         let requests = self.requests.iter().map(|(at, of)| {
-            let asked = (at, of.serial, of.agent, &of.of, &of.name, of.kind, of.since);
+            let whose = (of.serial, of.lock_serial, of.agent);
+            let asked = (at, whose, &of.of, &of.name, of.kind, of.since);
             let stands = (of.key, of.is_here, of.queued, of.on_lease_end, of.status());
             (asked, stands, of.state.answer())
         });

@@ -4,7 +4,7 @@ use std::task::{Poll, Waker};
 
 use navlock_core::{
     ClientId, Error, Lost, Mode,
-    host::{Answer, Backend, RequestKind, Ticket},
+    host::{Answer, Backend, RequestDetails, RequestKind, Ticket},
 };
 use navlock_engine::AgentId;
 
@@ -28,7 +28,13 @@ impl Inner {
         let name = format!("early {client}").parse().expect("a name");
         let kind = RequestKind::Wait(Mode::Exclusive);
         let asked = self.act(client, &[], |real| {
-            let (ticket, _) = real.backend().request(agent, &name, kind, "", Waker::noop())?;
+            let (ticket, _) = real.backend().request(
+                agent,
+                &name,
+                kind,
+                RequestDetails::default(),
+                Waker::noop(),
+            )?;
             real.backend().made(ticket);
             Ok::<_, Error>(ticket)
         });
@@ -71,7 +77,13 @@ impl Inner {
         let request = self.begin(client, Act::Request { agent: number, name, kind });
         let name = name_of(name).parse().expect("a name");
         let made = self.act(client, &[request], |real| {
-            let made = real.backend().request(agent, &name, kind, "", Waker::noop())?;
+            let made = real.backend().request(
+                agent,
+                &name,
+                kind,
+                RequestDetails::default(),
+                Waker::noop(),
+            )?;
             if made.1.is_pending() {
                 real.backend().made(made.0);
             }

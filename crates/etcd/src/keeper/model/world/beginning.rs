@@ -84,7 +84,7 @@ impl World {
                 let unknown = if agent == 0 { names.len() } else { 1 };
                 for name in &names[..unknown] {
                     let kind = RequestKind::Wait(Mode::Exclusive);
-                    let id = self.machines[nth].request(agent, name, kind);
+                    let id = self.machines[nth].request((agent, u64::MAX), name, kind);
                     self.run_dry();
                     self.machines[nth].finish(id);
                     self.run_dry();
@@ -119,7 +119,7 @@ impl World {
         let bucket = shared.table().open_bucket("b");
         keeper.handle_message(Message::OpenBucket { bucket, name: "b".to_owned() });
         let modelled = |&client_id| {
-            let (agent, serial) = shared.table().open_agent(bucket);
+            let (agent, serial) = shared.table().open_agent(bucket, client_id);
             keeper.handle_message(Message::OpenAgent { bucket: 0, serial, agent, client_id });
             ModelAgent { client: client_id, agent, serial, reclaim: None, claimed: Vec::new() }
         };

@@ -99,7 +99,7 @@ impl World {
             };
             if let Some(token) = token.filter(|_| !asked.ended) {
                 let name = name(asked.name);
-                let claim = Claim { name, kind: asked.kind, token, since: asked.since };
+                let claim = Claim { serial: asked.serial, name, kind: asked.kind, token };
                 claims[asked.agent].push(claim);
                 claimed[asked.agent].push(number);
             }

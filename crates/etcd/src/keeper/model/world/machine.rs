@@ -13,7 +13,10 @@ use crate::{
     table::{Ending, LocalOutcome, Status, Terminated},
     watch::Watched,
 };
-use navlock_core::{AgentInfo, ClientId, Mode, ResourceName, host::RequestKind};
+use navlock_core::{
+    AgentInfo, ClientId, Mode, ResourceName,
+    host::{RequestDetails, RequestKind},
+};
 use navlock_engine::{FencingToken, RequestId};
 use std::{task::Waker, time::Duration};
 use tokio::sync::oneshot;
@@ -67,11 +70,11 @@ impl Machine {
             Act::Request(name, kind) | Act::RequestBy(_, name, kind) => {
                 let agent = act.agent();
                 self.now += Duration::from_nanos(1);
-                let since = u64::try_from(self.now.as_nanos()).expect("it has just begun");
-                let id = self.request(agent, name, kind);
+                let serial = self.requests.len() as u64;
+                let id = self.request((agent, serial), name, kind);
                 // An agent that has ended makes no request.
                 let ended = id.is_none();
-                self.requests.push(Asked { agent, name, kind, since, id, ended });
+                self.requests.push(Asked { agent, name, kind, serial, id, ended });
             }
             Act::Finish(number) => {
                 let asked = &mut self.requests[number];
@@ -92,9 +95,9 @@ impl Machine {
             Act::OpenElsewhere => {
                 let mut table = self.shared.table();
                 let bucket = table.open_bucket("c");
-                let (agent, serial) = table.open_agent(bucket);
-                drop(table);
                 let client_id = ClientId::from_bytes([0xFF; 16]);
+                let (agent, serial) = table.open_agent(bucket, client_id);
+                drop(table);
                 let open = Message::OpenAgent { bucket, serial, agent, client_id };
                 self.within(|keeper| {
                     keeper.handle_message(Message::OpenBucket { bucket, name: "c".to_owned() });
@@ -134,13 +137,14 @@ impl Machine {
 
     pub(super) fn request(
         &mut self,
-        agent: usize,
+        (agent, serial): (usize, u64),
         of: &str,
         kind: RequestKind,
     ) -> Option<RequestId> {
         clock::simulation::to(self.now);
         let agent = self.agents[agent].agent;
-        let made = self.shared.table().request(agent, &name(of), kind, "", Waker::noop());
+        let details = RequestDetails { serial: Some(serial), ..RequestDetails::default() };
+        let made = self.shared.table().request(agent, &name(of), kind, details, Waker::noop());
         let (id, serial) = made.ok()?;
         // A caller does the same.
         let name = self.shared.table().name_key(id)?;
