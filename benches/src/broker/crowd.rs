@@ -18,9 +18,8 @@ use bytes::BytesMut;
 use navlock::Mode;
 use navlock_core::host::{RequestId, RequestKind};
 use navlock_platform::clock;
-use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, Sent, ToDaemon, VERSION, decode, encode};
 use rustix::time::{ClockId, clock_gettime};
-use tokio_util::codec::{Decoder, Encoder};
 
 use super::{
     layout::{Layout, Seat},
@@ -249,15 +248,14 @@ pub(super) fn compete_as(
 /// A client of navlock that knows nothing but the messages for one lock.
 struct ByHand {
     stream: UnixStream,
-    codec: ClientCodec,
     bytes: BytesMut,
     requests: u64,
 }
 
 impl ByHand {
     fn connect(peer: Peer, place: &Path, nth: u32) -> io::Result<Self> {
-        let (stream, codec) = (UnixStream::connect(place)?, ClientCodec::default());
-        let mut it = Self { stream, codec, bytes: BytesMut::new(), requests: 0 };
+        let stream = UnixStream::connect(place)?;
+        let mut it = Self { stream, bytes: BytesMut::new(), requests: 0 };
         let mut key = [0; 16];
         if peer == Peer::NavlockSystem {
             key[..4].copy_from_slice(&rustix::process::geteuid().as_raw().to_be_bytes());
@@ -275,7 +273,7 @@ impl ByHand {
     fn say(&mut self, message: &ToDaemon) -> io::Result<()> {
         let mut bytes = BytesMut::new();
         let sent = Sent { at: clock::monotonic(), message };
-        self.codec.encode(sent, &mut bytes).map_err(io::Error::other)?;
+        encode(sent, &mut bytes).map_err(io::Error::other)?;
         self.stream.write_all(&bytes)
     }
 
@@ -284,7 +282,7 @@ impl ByHand {
         let mut read = [0; 512];
         loop {
             while let Some(message) =
-                self.codec.decode(&mut self.bytes).map_err(io::Error::other)?
+                decode::<FromDaemon>(&mut self.bytes).map_err(io::Error::other)?
             {
                 if is_it(&message) {
                     return Ok(());

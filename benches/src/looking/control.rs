@@ -14,8 +14,7 @@ use navlock_core::{
     ClientId, FencingToken, Mode,
     look::{Change, Client, ClientState, Entry, LockId, LockName},
 };
-use navlock_wire::{DaemonCodec, FromDaemon, LookEvent, VERSION};
-use tokio_util::codec::Encoder;
+use navlock_wire::{FromDaemon, LookEvent, VERSION, encode};
 
 use super::load::{HELD, MANY, NAMES, PAIRS};
 
@@ -71,7 +70,7 @@ fn say(stream: &mut UnixStream, message: &FromDaemon) -> std::io::Result<()> {
 
 fn frame(message: &FromDaemon) -> BytesMut {
     let mut bytes = BytesMut::new();
-    DaemonCodec::default().encode(message, &mut bytes).expect("it is shorter than a frame");
+    encode(message, &mut bytes).expect("it is shorter than a frame");
     bytes
 }
 

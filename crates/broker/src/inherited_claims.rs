@@ -5,15 +5,14 @@ use std::collections::HashSet;
 
 use bytes::BytesMut;
 use navlock_engine::RequestId;
-use navlock_wire::{ClientCodec, DaemonCodec, Sent, ToDaemon};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{Sent, ToDaemon, decode_last, encode};
 
 /// The locks that are claimed in these bytes.
 pub(crate) fn locks(bytes: &[u8]) -> Option<HashSet<RequestId>> {
-    let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
+    let mut bytes = BytesMut::from(bytes);
     let mut locks = HashSet::new();
     loop {
-        match codec.decode_eof(&mut bytes).ok()??.message {
+        match decode_last::<Sent>(&mut bytes).ok()??.message {
             ToDaemon::ClaimLock { request, .. } => _ = locks.insert(request),
             ToDaemon::Claimed => return Some(locks),
             _ => {}
@@ -23,13 +22,12 @@ pub(crate) fn locks(bytes: &[u8]) -> Option<HashSet<RequestId>> {
 
 /// These claims without this lock.
 pub(crate) fn without(bytes: &[u8], lost: RequestId) -> BytesMut {
-    let (mut hears, mut says) = (DaemonCodec::default(), ClientCodec::default());
     let (mut bytes, mut kept) = (BytesMut::from(bytes), BytesMut::new());
-    while let Ok(Some(Sent { at, message })) = hears.decode_eof(&mut bytes) {
+    while let Ok(Some(Sent { at, message })) = decode_last(&mut bytes) {
         let is_lost = matches!(&message, ToDaemon::ClaimLock { request, .. } if *request == lost);
         if !is_lost {
             // This does not fail: the message was in a frame before, so it fits into a frame.
-            let _ = says.encode(Sent { at, message: &message }, &mut kept);
+            let _ = encode(Sent { at, message: &message }, &mut kept);
         }
     }
     kept

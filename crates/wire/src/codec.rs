@@ -1,17 +1,10 @@
 //! The codec: messages to frames, and frames to messages.
 
-use std::{
-    error::Error,
-    fmt, io,
-    marker::PhantomData,
-    panic::{RefUnwindSafe, UnwindSafe},
-    sync::Arc,
-};
+use std::{error::Error, fmt};
 
 use bytes::{Buf, BufMut, BytesMut};
 use postcard::ser_flavors::Flavor;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{
     from_daemon::FromDaemon,
@@ -25,27 +18,11 @@ const LENGTH: usize = 4;
 /// How many bytes a buffer keeps that has grown for a long frame; more are given back.
 const BUFFER: usize = 64 << 10;
 
-/// The codec of a client: sends [`ToDaemon`] with its time, receives [`FromDaemon`].
-pub type ClientCodec = Codec<FromDaemon>;
-
-/// The codec of the daemon: sends [`FromDaemon`], receives [`ToDaemon`] with its time.
-pub type DaemonCodec = Codec<Sent>;
-
-/// Frames to messages of the kind `In`, and messages to frames.
-///
-/// It is made for tokio's `Framed`, and works by hand over a `BytesMut` too. A frame stays in the
-/// buffer until it is whole, so the codec has no state.
-pub struct Codec<In> {
-    hears: PhantomData<fn() -> In>,
-}
-
 /// Why bytes are no message, or a message cannot become a frame.
 ///
 /// After an error of decoding, the stream cannot be read any further. After an error of encoding, nothing
 /// of the message was appended, and the stream is as good as before.
-///
-/// Two errors of a stream are equal if their kinds and their numbers (`errno`) are equal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CodecError {
     /// The frame is longer than [`MAX_FRAME`].
@@ -58,8 +35,6 @@ pub enum CodecError {
     TrailingBytes,
     /// The message cannot be encoded, for this reason.
     Unencodable(postcard::Error),
-    /// The stream itself failed.
-    Io(Arc<io::Error>),
 }
 
 /// A message that the codec can read and write.
@@ -82,38 +57,43 @@ impl Message for FromDaemon {
     }
 }
 
-impl<In: Message> Decoder for Codec<In> {
-    type Item = In;
-    type Error = CodecError;
-
-    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<In>, CodecError> {
-        let Some((head, rest)) = bytes.split_first_chunk::<LENGTH>() else { return Ok(None) };
-        let length = u32::from_be_bytes(*head) as usize;
-        if length > MAX_FRAME {
-            return Err(CodecError::TooLong);
-        }
-        let Some(frame) = rest.get(..length) else {
-            // Exactly what the frame needs: left to itself, the buffer would grow to twice that.
-            let missing = length - rest.len();
-            bytes.reserve(missing);
-            return Ok(None);
-        };
-        let message = read(frame);
-        bytes.advance(LENGTH + length);
-        if length > BUFFER && bytes.len() <= BUFFER {
-            // The next frames are likely short, and the connection may last for days.
-            let mut small = BytesMut::with_capacity(BUFFER);
-            small.extend_from_slice(bytes);
-            *bytes = small;
-        }
-        message.map(Some)
+/// Takes the first message from these bytes, if its frame is whole: [`FromDaemon`] at a client, [`Sent`] at the daemon.
+///
+/// # Errors
+///
+/// If the bytes are no messages.
+pub fn decode<M: Message>(bytes: &mut BytesMut) -> Result<Option<M>, CodecError> {
+    let Some((head, rest)) = bytes.split_first_chunk::<LENGTH>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*head) as usize;
+    if length > MAX_FRAME {
+        return Err(CodecError::TooLong);
     }
+    let Some(frame) = rest.get(..length) else {
+        // Exactly what the frame needs: left to itself, the buffer would grow to twice that.
+        let missing = length - rest.len();
+        bytes.reserve(missing);
+        return Ok(None);
+    };
+    let message = read(frame);
+    bytes.advance(LENGTH + length);
+    if length > BUFFER && bytes.len() <= BUFFER {
+        // The next frames are likely short, and the connection may last for days.
+        let mut small = BytesMut::with_capacity(BUFFER);
+        small.extend_from_slice(bytes);
+        *bytes = small;
+    }
+    message.map(Some)
+}
 
-    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<In>, CodecError> {
-        match self.decode(bytes)? {
-            None if !bytes.is_empty() => Err(CodecError::Truncated),
-            message => Ok(message),
-        }
+/// Takes the first message from these bytes, to which no more are added.
+///
+/// # Errors
+///
+/// As [`decode`], and if the bytes end within a frame.
+pub fn decode_last<M: Message>(bytes: &mut BytesMut) -> Result<Option<M>, CodecError> {
+    match decode(bytes)? {
+        None if !bytes.is_empty() => Err(CodecError::Truncated),
+        message => Ok(message),
     }
 }
 
@@ -127,22 +107,13 @@ fn read<In: Message>(frame: &[u8]) -> Result<In, CodecError> {
     Ok(message)
 }
 
-impl Encoder<&FromDaemon> for DaemonCodec {
-    type Error = CodecError;
-
-    /// Appends the message's frame, or nothing if it fails.
-    fn encode(&mut self, message: &FromDaemon, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        append_frame(bytes, |bytes| append(message, bytes))
-    }
-}
-
-impl Encoder<Sent<&ToDaemon>> for ClientCodec {
-    type Error = CodecError;
-
-    /// Appends the message's frame, or nothing if it fails.
-    fn encode(&mut self, sent: Sent<&ToDaemon>, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        append_frame(bytes, |bytes| append(&sent, bytes))
-    }
+/// Appends the frame of a message, or nothing if that fails: of a [`FromDaemon`], or of a [`Sent`].
+///
+/// # Errors
+///
+/// If the message is longer than a frame may be, or cannot be encoded.
+pub fn encode(message: impl Serialize, bytes: &mut BytesMut) -> Result<(), CodecError> {
+    append_frame(bytes, |bytes| append(&message, bytes))
 }
 
 /// Appends a frame with what `content` appends, or nothing if that fails.
@@ -240,18 +211,6 @@ impl Flavor for Content<'_> {
     }
 }
 
-impl<In> Default for Codec<In> {
-    fn default() -> Self {
-        Self { hears: PhantomData }
-    }
-}
-
-impl<In> fmt::Debug for Codec<In> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Codec").finish_non_exhaustive()
-    }
-}
-
 impl fmt::Display for CodecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -264,47 +223,17 @@ impl fmt::Display for CodecError {
                 f.write_str("a frame holds bytes after its message of navlock's protocol")
             }
             Self::Unencodable(error) => write!(f, "a message cannot be encoded: {error}"),
-            Self::Io(error) => error.fmt(f),
         }
     }
 }
 
 impl Error for CodecError {
-    /// The error of the encoding, or of the stream. The text of this error contains its words.
+    /// The error of the encoding. The text of this error contains its words.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Malformed(error) | Self::Unencodable(error) => Some(error),
-            Self::Io(error) => Some(&**error),
             Self::TooLong | Self::Truncated | Self::TrailingBytes => None,
         }
-    }
-}
-
-impl PartialEq for CodecError {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::TooLong, Self::TooLong)
-            | (Self::Truncated, Self::Truncated)
-            | (Self::TrailingBytes, Self::TrailingBytes) => true,
-            (Self::Malformed(one), Self::Malformed(other))
-            | (Self::Unencodable(one), Self::Unencodable(other)) => one == other,
-            (Self::Io(one), Self::Io(other)) => {
-                (one.kind(), one.raw_os_error()) == (other.kind(), other.raw_os_error())
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Eq for CodecError {}
-
-// An error of a stream may contain a trait object, and is only read.
-impl UnwindSafe for CodecError {}
-impl RefUnwindSafe for CodecError {}
-
-impl From<io::Error> for CodecError {
-    fn from(error: io::Error) -> Self {
-        Self::Io(Arc::new(error))
     }
 }
 

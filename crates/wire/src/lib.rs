@@ -5,13 +5,12 @@
 //!
 //! ```
 //! use bytes::BytesMut;
-//! use navlock_wire::{ClientCodec, DaemonCodec, Sent, ToDaemon, VERSION};
-//! use tokio_util::codec::{Decoder, Encoder};
+//! use navlock_wire::{Sent, ToDaemon, VERSION, decode, encode};
 //!
 //! let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
 //! let mut bytes = BytesMut::new();
-//! ClientCodec::default().encode(Sent { at: 7, message: &hello }, &mut bytes)?;
-//! assert_eq!(DaemonCodec::default().decode(&mut bytes)?, Some(Sent { at: 7, message: hello }));
+//! encode(Sent { at: 7, message: &hello }, &mut bytes)?;
+//! assert_eq!(decode::<Sent>(&mut bytes)?, Some(Sent { at: 7, message: hello }));
 //! # Ok::<(), navlock_wire::CodecError>(())
 //! ```
 //!
@@ -55,7 +54,7 @@ mod to_daemon;
 mod version;
 
 pub use crate::{
-    codec::{ClientCodec, Codec, CodecError, DaemonCodec},
+    codec::{CodecError, Message, decode, decode_last, encode},
     entries::Status,
     failure::{Failure, HowLost},
     file_task::FileTask,

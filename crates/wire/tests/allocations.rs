@@ -2,8 +2,7 @@
 
 use bytes::BytesMut;
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind, ResourceName};
-use navlock_wire::{ClientCodec, DaemonCodec, FromDaemon, Sent, ToDaemon};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{FromDaemon, Sent, ToDaemon, decode, encode};
 
 #[test]
 fn a_request_and_its_grant_are_said_and_heard_without_allocating() {
@@ -18,15 +17,14 @@ fn a_request_and_its_grant_are_said_and_heard_without_allocating() {
     };
     let granted =
         FromDaemon::Granted { request, token: FencingToken::new(u64::MAX), in_slot: false };
-    let (mut client, mut daemon) = (ClientCodec::default(), DaemonCodec::default());
     let mut bytes = BytesMut::with_capacity(8 << 10);
 
     let mut heard = (None, None);
     let allocated = allocation_counter::measure(|| {
-        client.encode(Sent { at: u64::MAX, message: &ask }, &mut bytes).unwrap();
-        heard.0 = daemon.decode(&mut bytes).unwrap().map(|sent| sent.message);
-        daemon.encode(&granted, &mut bytes).unwrap();
-        heard.1 = client.decode(&mut bytes).unwrap();
+        encode(Sent { at: u64::MAX, message: &ask }, &mut bytes).unwrap();
+        heard.0 = decode::<Sent>(&mut bytes).unwrap().map(|sent| sent.message);
+        encode(&granted, &mut bytes).unwrap();
+        heard.1 = decode(&mut bytes).unwrap();
     });
     assert_eq!(heard, (Some(ask), Some(granted)));
     assert_eq!(allocated.count_total, 0);

@@ -25,9 +25,8 @@ use navlock_core::{
     look::{InDeadlock, LockId, Patience},
 };
 use navlock_engine::{AgentId, RequestId};
-use navlock_wire::{ClientCodec, ClientKey, MAX_TEXT, Query, Sent, ToDaemon};
+use navlock_wire::{ClientKey, MAX_TEXT, Query, Sent, ToDaemon, encode};
 use slab::Slab;
-use tokio_util::codec::Encoder;
 
 use self::{
     link::Link,
@@ -70,7 +69,6 @@ pub(super) struct ClientTable {
     early: Option<BytesMut>,
     /// Whether anything was read on this connection.
     has_heard: bool,
-    codec: ClientCodec,
     /// The messages that have to be sent and are not on their way yet.
     pub(super) outgoing: BytesMut,
 }
@@ -146,7 +144,6 @@ impl ClientTable {
             terms: TermIndex::default(),
             early: Some(BytesMut::new()),
             has_heard: false,
-            codec: ClientCodec::default(),
             outgoing: BytesMut::new(),
         }
     }
@@ -184,7 +181,7 @@ impl ClientTable {
             None => return,
         };
         // Encoding cannot fail: names and buckets that are too long were refused before.
-        let _ = self.codec.encode(Sent { at: clock::now(), message }, bytes);
+        let _ = encode(Sent { at: clock::now(), message }, bytes);
     }
 
     fn is_forked(&self) -> bool {

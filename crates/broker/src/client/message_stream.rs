@@ -8,8 +8,7 @@ use std::{
 
 use bytes::BytesMut;
 use navlock_platform::socket::{Stream, receive_with_files};
-use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{FromDaemon, Sent, ToDaemon, decode, encode};
 
 use super::reader::send;
 use crate::{clock, connect_error::Reason};
@@ -45,7 +44,7 @@ impl MessageStream {
     pub(super) fn say(&self, message: &ToDaemon) -> Result<(), Reason> {
         let mut bytes = BytesMut::new();
         let sent = Sent { at: clock::now(), message };
-        ClientCodec::default().encode(sent, &mut bytes).map_err(Reason::NotEncoded)?;
+        encode(sent, &mut bytes).map_err(Reason::NotEncoded)?;
         if send(&self.socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(self.patience)) }
     }
 
@@ -74,7 +73,7 @@ impl MessageStream {
 
     /// The next of the messages that were read.
     pub(super) fn next_heard(&mut self) -> Result<Option<FromDaemon>, Reason> {
-        match ClientCodec::default().decode(&mut self.heard) {
+        match decode::<FromDaemon>(&mut self.heard) {
             Ok(Some(FromDaemon::Refused { reason })) => Err(Reason::Refused(reason)),
             Ok(message) => Ok(message),
             Err(error) => Err(Reason::NotNavlock(Some(error))),
@@ -114,7 +113,7 @@ impl MessageStream {
 mod tests {
     use std::io::Write;
 
-    use navlock_wire::{CodecError, DaemonCodec, MAX_FRAME};
+    use navlock_wire::{CodecError, MAX_FRAME};
 
     use super::*;
 
@@ -130,7 +129,7 @@ mod tests {
         let mut sent = Vec::new();
         theirs.read_to_end(&mut sent).unwrap();
         let mut sent = BytesMut::from(&sent[..]);
-        let heard = DaemonCodec::default().decode(&mut sent).unwrap();
+        let heard = decode::<Sent>(&mut sent).unwrap();
         assert_eq!(heard.map(|sent| sent.message), Some(log(1)));
         assert!(sent.is_empty());
     }

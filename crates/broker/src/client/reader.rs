@@ -14,8 +14,7 @@ use navlock_platform::{
     socket::{self, Stream, read_into_spare},
     wait::{self, Interest, Pair, Source},
 };
-use navlock_wire::{ClientCodec, CodecError, FromDaemon};
-use tokio_util::codec::Decoder;
+use navlock_wire::{CodecError, FromDaemon, decode};
 
 /// How many bytes are read at once.
 const READ_SIZE: usize = 16 << 10;
@@ -105,7 +104,7 @@ impl Reader {
             },
         }
         loop {
-            match ClientCodec::default().decode(&mut self.heard) {
+            match decode::<FromDaemon>(&mut self.heard) {
                 Ok(Some(FromDaemon::Register)) => self.asked_to_register = true,
                 Ok(Some(FromDaemon::Refused { reason })) => {
                     self.unusable =
@@ -222,8 +221,8 @@ fn silence(mut wake_end: &Stream) {
 
 #[cfg(test)]
 mod tests {
-    use navlock_wire::DaemonCodec;
-    use tokio_util::codec::Encoder;
+
+    use navlock_wire::encode;
 
     use super::*;
 
@@ -236,7 +235,7 @@ mod tests {
         // The kernel is asked once before there is anything to read.
         reader.wait(wake_end.end(), Some(Instant::now()));
         let mut bytes = BytesMut::new();
-        DaemonCodec::default().encode(&FromDaemon::Settled, &mut bytes).unwrap();
+        encode(&FromDaemon::Settled, &mut bytes).unwrap();
         daemon.write_all(&bytes).unwrap();
         drop(daemon);
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -14,8 +14,7 @@ use navlock_core::{
     look::LockId,
 };
 use navlock_engine::{Patience, RequestId};
-use navlock_wire::{DaemonCodec, MAX_INSIDE, Moment, Sent, ToDaemon};
-use tokio_util::codec::Decoder;
+use navlock_wire::{MAX_INSIDE, Moment, Sent, ToDaemon, decode_last};
 
 use super::{
     client_record::{Claimed, ClientRecord},
@@ -165,10 +164,10 @@ impl Claims {
 
 /// The claims of processes that have inherited locks, from the bytes of their file.
 pub(super) fn replay(bytes: &[u8], client: &mut ClientRecord) -> Option<Claims> {
-    let (mut codec, mut bytes) = (DaemonCodec::default(), BytesMut::from(bytes));
+    let mut bytes = BytesMut::from(bytes);
     let mut claims = Claims::default();
     loop {
-        let Sent { message, .. } = codec.decode_eof(&mut bytes).ok()??;
+        let Sent { message, .. } = decode_last(&mut bytes).ok()??;
         // Only locks are inherited. Another user could have written more.
         let is_of_locks = matches!(
             message,

@@ -289,7 +289,7 @@ async fn connection(
     let new = NewConnection::new(stream, process.clone(), Arc::clone(&turns.daemon));
     let introduced = match new {
         Ok(new) => introduce(new.of(guest), process.clone(), handshake_timeout).await,
-        Err(error) => Err(End::Stream(error.into())),
+        Err(error) => Err(End::Io(error)),
     };
     let end = match introduced {
         Ok(Introduced::Client(admission, claims)) => {

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::FutureExt;
 use navlock_core::look::LookOptions;
-use navlock_wire::{CodecError, FromDaemon};
+use navlock_wire::FromDaemon;
 use tokio::sync::mpsc;
 
 use super::{
@@ -54,7 +54,6 @@ impl Looking {
     }
 
     async fn try_serve(&mut self) -> Result<(), End> {
-        let failed = |error: std::io::Error| End::from(CodecError::from(error));
         self.until_recovered().await?;
         let most = if self.options.once { 2 * MOST } else { MOST };
         if self.daemon.lookers.count() >= most {
@@ -78,7 +77,7 @@ impl Looking {
         let view = self.guest.as_ref().and_then(|guest| View::of(guest.user()));
         let looker = Arc::new(self.daemon.lookers.add(self.options.clone()));
         let mut elsewhere = Arc::new(self.daemon.look_elsewhere(&self.options).await);
-        let stream = self.stream.socket.member().another().map_err(failed)?;
+        let stream = self.stream.socket.member().another()?;
         let (pictures, shown) = mpsc::channel(1);
         let (says, mut said) = mpsc::channel(1);
         let (teller, follow) = (Arc::clone(&looker), !self.options.once);

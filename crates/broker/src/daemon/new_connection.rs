@@ -5,10 +5,7 @@ use std::{future::pending, io, sync::Arc};
 use bytes::BytesMut;
 use navlock_core::look::LookOptions;
 use navlock_platform::{readiness::Member, socket};
-use navlock_wire::{
-    ClientKey, CodecError, DaemonCodec, FileTask, FromDaemon, Status, ToDaemon, VERSION, negotiate,
-};
-use tokio_util::codec::Encoder;
+use navlock_wire::{ClientKey, FileTask, FromDaemon, Status, ToDaemon, VERSION, encode, negotiate};
 
 use super::{
     claims::Claims,
@@ -224,11 +221,11 @@ impl NewConnection {
             return self.stream.send(&FromDaemon::File { outcome }).await;
         };
         let mut answer = BytesMut::new();
-        DaemonCodec::default().encode(&FromDaemon::File { outcome: Ok(()) }, &mut answer)?;
+        encode(&FromDaemon::File { outcome: Ok(()) }, &mut answer)?;
         // There is room for this short answer as a whole, because nothing else waits to be sent.
         let send = |member: &Member| member.send_with_files(&answer, [&locked, &other]);
         let done = self.stream.socket.when_room(send).await;
-        done.map(drop).map_err(|error| CodecError::from(error).into())
+        Ok(done.map(drop)?)
     }
 
     /// Agrees on a version.

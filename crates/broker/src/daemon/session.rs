@@ -17,8 +17,7 @@ use bytes::BytesMut;
 use futures_util::{StreamExt, stream::FuturesUnordered, task::noop_waker_ref};
 use navlock_core::{Error, ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
-use navlock_wire::{Agent, DaemonCodec, FromDaemon, Slot, ToDaemon};
-use tokio_util::codec::Encoder;
+use navlock_wire::{Agent, FromDaemon, Slot, ToDaemon, encode};
 
 use self::messages::{asks, handle_client_message, out_of_place};
 pub(super) use self::{
@@ -291,7 +290,7 @@ fn has_room(outgoing: &BytesMut) -> bool {
 }
 
 fn say(outgoing: &mut BytesMut, message: &FromDaemon) -> Result<(), End> {
-    DaemonCodec::default().encode(message, outgoing).map_err(End::from)
+    encode(message, outgoing).map_err(End::from)
 }
 
 /// Leaves the terms that have changed to be sent, if there is room; otherwise later.

@@ -4,7 +4,7 @@ use std::{
     cmp::Reverse,
     collections::VecDeque,
     fmt,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -44,8 +44,10 @@ pub(super) enum End {
     Deaf,
     /// The session has panicked.
     Panicked,
-    /// The connection failed, or carried no messages.
-    Stream(CodecError),
+    /// The connection carried no messages.
+    Malformed(CodecError),
+    /// The connection failed.
+    Io(io::Error),
 }
 
 /// The last ends.
@@ -122,22 +124,25 @@ impl fmt::Display for End {
             Self::Late => f.write_str("the client did not introduce itself in time"),
             Self::Deaf => f.write_str("the client does not read what it is told"),
             Self::Panicked => f.write_str("the broker has a fault; see its log"),
-            Self::Stream(error) => write!(f, "the connection failed: {error}"),
+            Self::Malformed(error) => write!(f, "the connection failed: {error}"),
+            Self::Io(error) => write!(f, "the connection failed: {error}"),
         }
     }
 }
 
 impl From<CodecError> for End {
+    fn from(error: CodecError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl From<io::Error> for End {
     /// A client that ends before it has read all that was sent to it resets its connection. So a reset
     /// means that the client is gone, and not that something has failed.
-    fn from(error: CodecError) -> Self {
-        match error {
-            CodecError::Io(error)
-                if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) =>
-            {
-                Self::Gone
-            }
-            error => Self::Stream(error),
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Self::Gone,
+            _ => Self::Io(error),
         }
     }
 }

@@ -4,8 +4,7 @@ use std::io::{self, ErrorKind};
 
 use bytes::{Buf, BytesMut};
 use navlock_platform::socket;
-use navlock_wire::{CodecError, DaemonCodec, FromDaemon, ToDaemon};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{CodecError, FromDaemon, Sent, ToDaemon, decode, encode};
 
 use super::{awaited::Socket, session_ends::End, tasks::yield_now};
 
@@ -33,7 +32,7 @@ impl Stream {
     /// If the future is dropped, nothing is lost.
     pub(super) async fn next(&mut self) -> Result<ToDaemon, End> {
         loop {
-            if let Some(sent) = DaemonCodec::default().decode(&mut self.heard)? {
+            if let Some(sent) = decode::<Sent>(&mut self.heard)? {
                 return Ok(sent.message);
             }
             match self.hear() {
@@ -43,7 +42,7 @@ impl Stream {
                 Ok(_) => yield_now().await,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.socket.news().await,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(CodecError::from(error).into()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -58,13 +57,13 @@ impl Stream {
     /// Sends a message, and waits until it is sent.
     pub(super) async fn send(&mut self, message: &FromDaemon) -> Result<(), End> {
         let mut bytes = BytesMut::new();
-        DaemonCodec::default().encode(message, &mut bytes)?;
-        Ok(send(&self.socket, &mut bytes).await?)
+        encode(message, &mut bytes)?;
+        send(&self.socket, &mut bytes).await
     }
 }
 
 /// Waits until these bytes are sent, or the other end has gone.
-pub(super) async fn send(socket: &Socket, bytes: &mut BytesMut) -> Result<(), CodecError> {
+pub(super) async fn send(socket: &Socket, bytes: &mut BytesMut) -> Result<(), End> {
     while !bytes.is_empty() {
         let sent = socket.when_room(|member| member.write(bytes)).await?;
         bytes.advance(sent);

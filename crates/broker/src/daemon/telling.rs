@@ -6,13 +6,12 @@ use std::{io, sync::Arc};
 use bytes::BytesMut;
 use navlock_core::{host::Journal, look::Event};
 use navlock_platform::socket::Stream;
-use navlock_wire::{CodecError, DaemonCodec, FromDaemon, LookEvent, Moment};
+use navlock_wire::{FromDaemon, LookEvent, Moment, encode};
 use tokio::sync::mpsc;
-use tokio_util::codec::Encoder;
 
 use super::{
-    answers::take, awaited::Socket, guests::View, lookers::Looker, picture::Picture, stream::send,
-    tasks::yield_now,
+    answers::take, awaited::Socket, guests::View, lookers::Looker, picture::Picture,
+    session_ends::End, stream::send, tasks::yield_now,
 };
 use crate::pid_namespace;
 
@@ -52,7 +51,7 @@ impl Teller {
         mut pictures: mpsc::Receiver<Picture>,
         says: mpsc::Sender<LookStep>,
         follow: bool,
-    ) -> Result<(), CodecError> {
+    ) -> Result<(), End> {
         let mut turn = None;
         // Whether the teller has reported that the looker needs a picture, and no picture has come
         // yet.
@@ -88,7 +87,7 @@ impl Teller {
 
     /// Sends the events from before the picture, and then the picture. Returns whether the picture was
     /// sent, which it is not if the looker has missed events that belong to it.
-    pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<bool, CodecError> {
+    pub(super) async fn tell_picture(&mut self, picture: Picture) -> Result<bool, End> {
         self.tell_events().await?;
         let Some((missed, meanwhile)) = self.looker.go_on() else { return Ok(false) };
         self.put(&FromDaemon::LookBegins { missed, pids: pid_namespace() })?;
@@ -108,7 +107,7 @@ impl Teller {
     }
 
     /// Sends the events that were not sent yet.
-    async fn tell_events(&mut self) -> Result<(), CodecError> {
+    async fn tell_events(&mut self) -> Result<(), End> {
         loop {
             let (events, has_more) = self.looker.next();
             self.put_events(events)?;
@@ -119,7 +118,7 @@ impl Teller {
         }
     }
 
-    fn put_events(&mut self, mut events: Vec<LookEvent>) -> Result<(), CodecError> {
+    fn put_events(&mut self, mut events: Vec<LookEvent>) -> Result<(), End> {
         if let Some(view) = &mut self.view {
             for event in &mut events {
                 view.veil(&mut event.change);
@@ -128,13 +127,13 @@ impl Teller {
         if events.is_empty() { Ok(()) } else { self.put(&FromDaemon::LookEvents { events }) }
     }
 
-    fn put(&mut self, message: &FromDaemon) -> Result<(), CodecError> {
-        DaemonCodec::default().encode(message, &mut self.message)
+    fn put(&mut self, message: &FromDaemon) -> Result<(), End> {
+        Ok(encode(message, &mut self.message)?)
     }
 
     /// Waits until everything is sent, or the looker has gone. Other tasks of the thread have their
     /// turn first.
-    async fn send(&mut self) -> Result<(), CodecError> {
+    async fn send(&mut self) -> Result<(), End> {
         yield_now().await;
         send(&self.socket, &mut self.message).await
     }

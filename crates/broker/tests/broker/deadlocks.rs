@@ -16,8 +16,7 @@ use navlock_core::{
     look::{InDeadlock as Told, LockId},
 };
 use navlock_platform::socket::Listener;
-use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon};
-use tokio_util::codec::Decoder;
+use navlock_wire::{FromDaemon, Sent, ToDaemon, decode};
 
 use crate::{
     daemon::{Daemon, LONG, queue, soon},
@@ -193,7 +192,7 @@ fn a_daemon_hears_of_a_request_and_what_it_is_inside_of_in_one_piece() {
         while let Ok(length @ 1..) = stream.read(&mut bytes) {
             arrived.extend_from_slice(&bytes[..length]);
             let mut piece = Vec::new();
-            while let Ok(Some(sent)) = DaemonCodec::default().decode(&mut arrived) {
+            while let Ok(Some(sent)) = decode::<Sent>(&mut arrived) {
                 piece.push(sent.message);
             }
             let _ = heard.send(piece);

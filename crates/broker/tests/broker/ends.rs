@@ -16,8 +16,7 @@ use navlock_broker::{BrokerReach, ConnectOptions, Place};
 use navlock_core::{FencingToken, LockFuture, LockGuard, LockManager, ResourceName, UserAgent};
 use navlock_engine::RequestId;
 use navlock_platform::socket::Listener;
-use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon};
-use tokio_util::codec::Decoder;
+use navlock_wire::{FromDaemon, Sent, ToDaemon, decode};
 
 use crate::{
     daemon::{LONG, soon},
@@ -115,7 +114,7 @@ fn is_in_the_socket_in_time() -> bool {
     if took.unwrap() >= Duration::from_secs(1) {
         return false;
     }
-    let mut heard = std::iter::from_fn(|| DaemonCodec::default().decode(&mut arrived).unwrap());
+    let mut heard = std::iter::from_fn(|| decode::<Sent>(&mut arrived).unwrap());
     assert!(heard.any(|sent| sent.message == ToDaemon::Finish { request: lock }));
     true
 }

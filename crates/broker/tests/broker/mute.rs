@@ -6,8 +6,7 @@ use std::{future::IntoFuture, io::Write, net::Shutdown, pin::pin, thread};
 use bytes::BytesMut;
 use navlock_core::{Mode, host::RequestKind};
 use navlock_engine::RequestId;
-use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
-use tokio_util::codec::Encoder;
+use navlock_wire::{FromDaemon, Sent, ToDaemon, VERSION, encode};
 
 use crate::{
     daemon::{Daemon, LONG, queue, soon},
@@ -61,7 +60,7 @@ fn a_client_that_cannot_hear_of_a_grant_is_granted_nothing() {
     mute.stream.set_write_timeout(Some(LONG)).unwrap();
     let query = ToDaemon::Status { query: 0 };
     let mut bytes = BytesMut::new();
-    ClientCodec::default().encode(Sent { at: 0, message: &query }, &mut bytes).unwrap();
+    encode(Sent { at: 0, message: &query }, &mut bytes).unwrap();
     while mute.stream.write_all(&bytes).is_ok() {
         thread::yield_now();
     }

@@ -6,8 +6,7 @@ use bytes::BytesMut;
 use navlock_core::{Lost, Mode, ResourceName, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::clock;
-use navlock_wire::{ClientCodec, Failure, FromDaemon, Sent, ToDaemon, VERSION};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{Failure, FromDaemon, Sent, ToDaemon, VERSION, decode, encode};
 
 use crate::{
     daemon::{Daemon, LONG, soon},
@@ -52,7 +51,7 @@ fn a_victim_is_told_before_a_thief_that_has_just_come() {
             Ok(length) => bytes.extend_from_slice(&read[..length]),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        let told = ClientCodec::default().decode(&mut bytes).unwrap();
+        let told = decode::<FromDaemon>(&mut bytes).unwrap();
         assert!(matches!(told, Some(FromDaemon::Lost { .. })), "round {round}: {told:?}");
     }
 }
@@ -115,9 +114,7 @@ fn who_asks_and_does_not_read_keeps_nobody_waiting_and_is_hung_up_on() {
     let mut bytes = BytesMut::new();
     for query in 0..1000 {
         let message = &ToDaemon::Query { query, bucket: "app".into() };
-        ClientCodec::default()
-            .encode(Sent { at: clock::monotonic(), message }, &mut bytes)
-            .unwrap();
+        encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
     }
     let mut rounds = 0;
     while asker.stream.write_all(&bytes).is_ok() {

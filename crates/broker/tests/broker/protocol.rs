@@ -14,8 +14,7 @@ use navlock_broker::{BrokerReach, ConnectOptions, Control, Place};
 use navlock_core::{Error, Mode, UserAgent, host::RequestKind};
 use navlock_engine::RequestId;
 use navlock_platform::socket::Listener;
-use navlock_wire::{DaemonCodec, FromDaemon, ToDaemon, VERSION};
-use tokio_util::codec::Encoder;
+use navlock_wire::{FromDaemon, ToDaemon, VERSION, encode};
 
 use self::versions::ask_for_db;
 use crate::{
@@ -136,7 +135,7 @@ fn a_connection_that_makes_no_sense_is_closed_for_the_other_end_too() {
         stream.set_read_timeout(Some(LONG)).unwrap();
         let mut bytes = BytesMut::new();
         let welcome = FromDaemon::Welcome { version: VERSION, reach: None };
-        DaemonCodec::default().encode(&welcome, &mut bytes).unwrap();
+        encode(&welcome, &mut bytes).unwrap();
         bytes.extend_from_slice(&[0, 0, 0, 1, 99]);
         stream.write_all(&bytes).unwrap();
         // Reads to the end, which comes although the client still has the connection.
@@ -179,7 +178,7 @@ fn where_somebody_stands_is_told_in_few_bytes_however_long_the_queue_is() {
         matches!(message, FromDaemon::Position { .. }).then(|| message.clone())
     });
     let mut bytes = BytesMut::new();
-    DaemonCodec::default().encode(&position, &mut bytes).unwrap();
+    encode(&position, &mut bytes).unwrap();
     // Four texts of an agent at most, and no entry of the queue.
     assert!(bytes.len() < 2200, "{} bytes", bytes.len());
     let FromDaemon::Position { position, .. } = position else { panic!("{position:?}") };

@@ -14,8 +14,7 @@ use navlock_platform::{
     clock,
     socket::{Listener, Stream},
 };
-use navlock_wire::{BootTime, ClientCodec, DaemonCodec, FromDaemon, Sent, ToDaemon, VERSION};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{BootTime, FromDaemon, Sent, ToDaemon, VERSION, decode, encode};
 
 use crate::daemon::LONG;
 
@@ -38,12 +37,12 @@ impl Heard for FromDaemon {
     type Said = ToDaemon;
 
     fn decode(bytes: &mut BytesMut) -> Option<Self> {
-        ClientCodec::default().decode(bytes).unwrap()
+        decode::<FromDaemon>(bytes).unwrap()
     }
 
     fn encode(message: &ToDaemon, bytes: &mut BytesMut) {
         let sent = Sent { at: clock::monotonic(), message };
-        ClientCodec::default().encode(sent, bytes).unwrap();
+        encode(sent, bytes).unwrap();
     }
 }
 
@@ -51,11 +50,11 @@ impl Heard for ToDaemon {
     type Said = FromDaemon;
 
     fn decode(bytes: &mut BytesMut) -> Option<Self> {
-        DaemonCodec::default().decode(bytes).unwrap().map(|sent| sent.message)
+        decode::<Sent>(bytes).unwrap().map(|sent| sent.message)
     }
 
     fn encode(message: &FromDaemon, bytes: &mut BytesMut) {
-        DaemonCodec::default().encode(message, bytes).unwrap();
+        encode(message, bytes).unwrap();
     }
 }
 

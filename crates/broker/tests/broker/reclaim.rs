@@ -17,9 +17,8 @@ use navlock_broker::{
 };
 use navlock_core::{ClientId, Lost, Mode, host::RequestKind};
 use navlock_engine::RequestId;
-use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, Sent, ToDaemon, VERSION, encode};
 use rustix::fs::{FlockOperation, flock};
-use tokio_util::codec::Encoder;
 
 use crate::{
     daemon::{Daemon, LONG, eventually, queue, soon},
@@ -188,7 +187,7 @@ fn an_inheritor_keeps_its_locks() {
         since: 0,
     };
     for message in [open(), claim(0, "db"), claim(1, "gone"), ToDaemon::Claimed] {
-        ClientCodec::default().encode(Sent { at: 0, message: &message }, &mut bytes).unwrap();
+        encode(Sent { at: 0, message: &message }, &mut bytes).unwrap();
     }
     inheritors.write_all(&bytes).unwrap();
     daemon.start();
@@ -214,7 +213,7 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
     let inheritors = is_inherited.then(|| {
         let mut bytes = BytesMut::new();
         for claim in &claims {
-            ClientCodec::default().encode(Sent { at: 0, message: claim }, &mut bytes).unwrap();
+            encode(Sent { at: 0, message: claim }, &mut bytes).unwrap();
         }
         let mut inheritors = lives(&daemon, &format!("{:032x}.locks", 7));
         inheritors.write_all(&bytes).unwrap();

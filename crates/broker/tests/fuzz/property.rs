@@ -27,9 +27,8 @@ use navlock_core::{AgentInfo, FencingToken, Mode, host::RequestKind};
 use navlock_delegation::{GivenBack, OwnerMap, Released, Word};
 use navlock_engine::RequestId;
 use navlock_platform::clock;
-use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, Sent, ToDaemon, VERSION, decode, encode};
 use rustix::fs::{FlockOperation, flock};
-use tokio_util::codec::{Decoder, Encoder};
 
 /// How long anything may take that must happen.
 const LONG: Duration = Duration::from_secs(30);
@@ -72,7 +71,6 @@ struct Client {
     file: Option<File>,
     path: PathBuf,
     stream: Option<UnixStream>,
-    codec: ClientCodec,
     received: BytesMut,
     was_connected: bool,
     /// It does not hear for the moment, as if it had been stopped.
@@ -98,7 +96,6 @@ impl Client {
             file: None,
             path,
             stream: None,
-            codec: ClientCodec::default(),
             received: BytesMut::new(),
             was_connected: false,
             is_deaf: false,
@@ -253,7 +250,7 @@ impl Client {
         let mut bytes = BytesMut::new();
         for word in words {
             let sent = Sent { at: clock::monotonic(), message: word };
-            self.codec.encode(sent, &mut bytes).expect("it is short");
+            encode(sent, &mut bytes).expect("it is short");
         }
         // Who was hung up on hears of it.
         let _ = self.stream.as_mut().map(|stream| stream.write_all(&bytes));
@@ -364,7 +361,7 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => self.leave(),
             Err(error) => panic!("nothing was received: {error}"),
         }
-        while let Some(word) = self.codec.decode(&mut self.received).expect("it makes sense") {
+        while let Some(word) = decode::<FromDaemon>(&mut self.received).expect("it makes sense") {
             match word {
                 FromDaemon::Granted { request, token, in_slot: false } => {
                     if let Some((_, _, has)) = self.has.get_mut(&request.serial()) {

@@ -30,13 +30,12 @@ use navlock_core::{
 };
 use navlock_engine::{Patience, RequestId};
 use navlock_platform::{clock, file::group_at, socket::receive_with_files};
-use navlock_wire::{ClientCodec, FileTask, FromDaemon, Sent, ToDaemon, VERSION};
+use navlock_wire::{FileTask, FromDaemon, Sent, ToDaemon, VERSION, decode, encode};
 use rustix::{
     fs::{FlockOperation, flock},
     process::{Gid, Uid},
     thread::{set_thread_gid, set_thread_groups, set_thread_uid},
 };
-use tokio_util::codec::{Decoder, Encoder};
 
 /// How long anything may take that must happen, also if somebody comes late to a broker that recovers.
 const LONG: Duration = Duration::from_secs(90);
@@ -154,7 +153,7 @@ impl Attacker {
                 _ => break,
             }
             self.is_told_no_secret();
-            while let Ok(Some(message)) = ClientCodec::default().decode(&mut self.received) {
+            while let Ok(Some(message)) = decode::<FromDaemon>(&mut self.received) {
                 Self::stole_nothing(&message);
                 is_said |= is_it(&message);
             }
@@ -182,7 +181,7 @@ impl Attacker {
     fn say(&mut self, at: u64, message: &ToDaemon) {
         let mut bytes = BytesMut::new();
         // What is longer than a message may be is not said.
-        if ClientCodec::default().encode(Sent { at, message }, &mut bytes).is_ok() {
+        if encode(Sent { at, message }, &mut bytes).is_ok() {
             self.send(&bytes);
         }
     }
@@ -198,7 +197,7 @@ impl Attacker {
             }
         }
         self.is_told_no_secret();
-        while let Ok(Some(message)) = ClientCodec::default().decode(&mut self.received) {
+        while let Ok(Some(message)) = decode::<FromDaemon>(&mut self.received) {
             Self::stole_nothing(&message);
         }
         for file in &mut self.files {
@@ -305,7 +304,7 @@ impl Daemon {
         let mut bytes = BytesMut::new();
         for message in [&ToDaemon::Hello { oldest: VERSION, newest: VERSION }, &ToDaemon::Stop] {
             let sent = Sent { at: clock::monotonic(), message };
-            ClientCodec::default().encode(sent, &mut bytes).expect("it is short");
+            encode(sent, &mut bytes).expect("it is short");
         }
         stream.write_all(&bytes).expect("it reads");
         let _ = stream.read_to_end(&mut Vec::new());

@@ -13,12 +13,11 @@ use bytes::BytesMut;
 use navlock_core::Lost;
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
 use navlock_platform::clock;
-use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon, VERSION};
+use navlock_wire::{FromDaemon, Sent, ToDaemon, VERSION, decode, encode};
 use rustix::{
     fs::{FlockOperation, flock},
     process::geteuid,
 };
-use tokio_util::codec::{Decoder, Encoder};
 
 use crate::{sandbox::Sandbox, worker::TIMEOUT};
 
@@ -41,7 +40,7 @@ impl Raw {
 
     fn receive(&mut self) -> FromDaemon {
         loop {
-            if let Some(message) = ClientCodec::default().decode(&mut self.received).unwrap() {
+            if let Some(message) = decode::<FromDaemon>(&mut self.received).unwrap() {
                 return message;
             }
             let mut bytes = [0; 512];
@@ -69,9 +68,9 @@ impl Raw {
 }
 
 fn bytes(messages: &[ToDaemon]) -> BytesMut {
-    let (mut codec, mut bytes) = (ClientCodec::default(), BytesMut::new());
+    let mut bytes = BytesMut::new();
     for message in messages {
-        codec.encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
+        encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
     }
     bytes
 }

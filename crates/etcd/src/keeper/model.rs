@@ -127,7 +127,7 @@ explore! {
     readers_of_a_single_owner: [READER_AGAIN, READS], NONE, WARM, 2500;
     calls_of_a_single_owner_get_lost: [WRITER, HOLDER], CALL, WARM, 20_000;
     watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 25_000;
-    a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 50_000;
+    a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 45_000;
     a_single_owner_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
     a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 12_000;
     several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;

@@ -7,14 +7,13 @@ mod property;
 
 use std::{env, fs, path::Path};
 
-use navlock_wire::{Codec, CodecError, FromDaemon, Sent};
+use navlock_wire::{FromDaemon, Sent};
 use proptest::{
     collection::vec,
     prelude::*,
     sample::{Index, select},
     test_runner::{Config, RngSeed, TestError, TestRunner},
 };
-use tokio_util::codec::Decoder;
 
 #[test]
 fn the_daemon_hears_any_bytes_as_it_must() {
@@ -26,11 +25,7 @@ fn a_client_hears_any_bytes_as_it_must() {
     fuzz::<FromDaemon>("from_daemon");
 }
 
-fn fuzz<In>(target: &str)
-where
-    In: property::Said,
-    Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
-{
+fn fuzz<In: property::Said>(target: &str) {
     let corpus = corpus(target);
     for (file, input) in &corpus {
         println!("{target}/{file}");

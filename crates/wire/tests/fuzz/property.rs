@@ -3,8 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::BytesMut;
-use navlock_wire::{ClientCodec, Codec, CodecError, DaemonCodec, FromDaemon, MAX_FRAME, Sent};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{CodecError, FromDaemon, MAX_FRAME, Message, Sent, decode, decode_last, encode};
 
 /// What a decoder may use beside the frame and what is in proportion to it: a buffer of 64 KiB for
 /// what follows a long frame, and the 1 MiB up to which serde believes the length of a list.
@@ -15,19 +14,19 @@ const BESIDE: usize = (64 << 10) + (1 << 20);
 const UNFOLDED: usize = 32;
 
 /// What one end says and the other one hears.
-pub(crate) trait Said: PartialEq + Debug {
+pub(crate) trait Said: Message + PartialEq + Debug {
     fn say(&self, bytes: &mut BytesMut) -> Result<(), CodecError>;
 }
 
 impl Said for Sent {
     fn say(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        ClientCodec::default().encode(Sent { at: self.at, message: &self.message }, bytes)
+        encode(Sent { at: self.at, message: &self.message }, bytes)
     }
 }
 
 impl Said for FromDaemon {
     fn say(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        DaemonCodec::default().encode(self, bytes)
+        encode(self, bytes)
     }
 }
 
@@ -39,11 +38,7 @@ impl Said for FromDaemon {
 /// # Panics
 ///
 /// If it does not.
-pub(crate) fn holds<In>(input: &[u8])
-where
-    In: Said,
-    Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
-{
+pub(crate) fn holds<In: Said>(input: &[u8]) {
     let (lengths, stream) = cut(input);
 
     let mut whole = Vec::new();
@@ -75,15 +70,12 @@ fn cut(input: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Decodes the stream in pieces of these lengths, or in one. How it ends, if it does with an error.
-fn decode_in_pieces<In>(
+fn decode_in_pieces<In: Message>(
     stream: &[u8],
     lengths: &[u8],
     mut take_in: impl FnMut(In),
-) -> Option<String>
-where
-    Codec<In>: Default + Decoder<Item = In, Error = CodecError>,
-{
-    let (mut codec, mut arrived) = (Codec::<In>::default(), BytesMut::new());
+) -> Option<String> {
+    let mut arrived = BytesMut::new();
     let mut rest = stream;
     // A piece of no length would be none; as a pattern of them it would never end.
     let mut lengths = lengths.iter().map(|&length| usize::from(length) + 1).cycle();
@@ -93,14 +85,14 @@ where
         arrived.extend_from_slice(piece);
         rest = later;
         loop {
-            match codec.decode(&mut arrived) {
+            match decode(&mut arrived) {
                 Ok(Some(message)) => take_in(message),
                 Ok(None) => break,
                 Err(error) => return Some(error.to_string()),
             }
         }
     }
-    match codec.decode_eof(&mut arrived) {
+    match decode_last::<In>(&mut arrived) {
         Ok(None) => None,
         Ok(Some(_)) => panic!("a message was there and not heard before the end"),
         Err(error) => Some(error.to_string()),

@@ -4,8 +4,7 @@ use std::task::Waker;
 
 use bytes::BytesMut;
 use navlock_engine::{AgentId, FencingToken, Patience};
-use navlock_wire::{ClientCodec, Sent, ToDaemon};
-use tokio_util::codec::Encoder;
+use navlock_wire::{Sent, ToDaemon, encode};
 
 use super::{
     Agent, ClientTable, Request, SlotPlace, State, id, index_of_32_bits, link::Link, number,
@@ -136,11 +135,10 @@ impl ClientTable {
 
     /// The messages that claim the locks that are held now, for the processes that inherit these locks.
     pub(in super::super) fn inheritable_claims(&self) -> BytesMut {
-        let mut codec = ClientCodec::default();
         let mut bytes = BytesMut::new();
         for claim in self.claims(|state| matches!(state, State::Held(..))) {
             // Encoding cannot fail, as in `say`.
-            let _ = codec.encode(Sent { at: 0, message: &claim }, &mut bytes);
+            let _ = encode(Sent { at: 0, message: &claim }, &mut bytes);
         }
         bytes
     }

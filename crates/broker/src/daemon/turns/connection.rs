@@ -8,8 +8,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
-use navlock_wire::{CodecError, DaemonCodec, Moment, Sent};
-use tokio_util::codec::Decoder;
+use navlock_wire::{CodecError, Moment, Sent, decode};
 
 use super::{
     super::{process::Process, session::Session, session_ends::End, state::Daemon},
@@ -128,9 +127,8 @@ impl<S: Socket> Connection<S> {
     ) -> Read {
         let read = self.hear(buffer);
         let first = frames.len();
-        let mut decoder = DaemonCodec::default();
         let heard = loop {
-            match decoder.decode(&mut self.heard) {
+            match decode(&mut self.heard) {
                 Ok(Some(Sent { at, message })) => frames.push(Frame { at, key, message }),
                 Ok(None) => break read,
                 Err(error) => break Read::End(End::from(error)),
@@ -164,7 +162,7 @@ impl<S: Socket> Connection<S> {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Read::All,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Read::End(CodecError::from(error).into()),
+                Err(error) => return Read::End(error.into()),
             }
         }
         Read::More
@@ -255,7 +253,7 @@ impl<S: Socket> Connection<S> {
         drop(stream);
         let end = match end {
             // The stream may end in the middle of a message if the client was killed.
-            End::Gone | End::Stream(_) if known == Known::HasDied => End::Died,
+            End::Gone | End::Malformed(_) | End::Io(_) if known == Known::HasDied => End::Died,
             end => end,
         };
         lock(&daemon.ends).note(pid, &end);

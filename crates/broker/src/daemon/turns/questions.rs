@@ -92,8 +92,7 @@ mod tests {
     use navlock_delegation::{OwnerMap, Released};
     use navlock_engine::RequestId;
     use navlock_platform::readiness::Found;
-    use navlock_wire::{ClientCodec, FromDaemon, Sent, ToDaemon};
-    use tokio_util::codec::{Decoder, Encoder};
+    use navlock_wire::{FromDaemon, Sent, ToDaemon, decode, encode};
 
     use super::{
         super::{
@@ -128,7 +127,7 @@ mod tests {
     impl Inner {
         fn say(&mut self, client: usize, message: &ToDaemon) {
             let sent = Sent { at: clock::now(), message };
-            ClientCodec::default().encode(sent, &mut self.to_broker[client]).unwrap();
+            encode(sent, &mut self.to_broker[client]).unwrap();
             self.ready.push(socket_key(client));
         }
     }
@@ -218,7 +217,7 @@ mod tests {
             assert!(taken.slot(0).unwrap().word().take().is_some());
         }));
         state.turn();
-        let told = ClientCodec::default().decode(&mut inner.borrow_mut().to_asker).unwrap();
+        let told = decode::<FromDaemon>(&mut inner.borrow_mut().to_asker).unwrap();
         let Some(FromDaemon::Snapshot { mut held, .. }) = told else { panic!("{told:?}") };
         held.sort_by(|one, other| one.name.cmp(&other.name));
         let names: Vec<_> = held.iter().map(|lock| lock.name.to_string()).collect();

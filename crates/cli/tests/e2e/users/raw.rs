@@ -9,8 +9,7 @@ use std::{
 use bytes::BytesMut;
 use navlock_engine::{FencingToken, Mode, RequestId, RequestKind};
 use navlock_platform::{clock, socket::receive_with_files};
-use navlock_wire::{ClientCodec, ClientKey, FileTask, FromDaemon, Sent, ToDaemon, VERSION};
-use tokio_util::codec::{Decoder, Encoder};
+use navlock_wire::{ClientKey, FileTask, FromDaemon, Sent, ToDaemon, VERSION, decode, encode};
 
 use super::{Machine, User, as_user};
 use crate::worker::TIMEOUT;
@@ -54,7 +53,7 @@ impl Raw {
     /// The next message; `None` if the broker has hung up.
     pub(super) fn receive(&mut self) -> Option<FromDaemon> {
         loop {
-            if let Some(message) = ClientCodec::default().decode(&mut self.received).unwrap() {
+            if let Some(message) = decode::<FromDaemon>(&mut self.received).unwrap() {
                 return Some(message);
             }
             let mut bytes = [0; 4096];
@@ -130,9 +129,9 @@ pub(super) fn request(serial: u64, name: &str, kind: RequestKind) -> ToDaemon {
 }
 
 pub(super) fn bytes(messages: &[ToDaemon]) -> BytesMut {
-    let (mut codec, mut bytes) = (ClientCodec::default(), BytesMut::new());
+    let mut bytes = BytesMut::new();
     for message in messages {
-        codec.encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
+        encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
     }
     bytes
 }

@@ -9,8 +9,7 @@ use std::{
 use bytes::BytesMut;
 use futures_util::{FutureExt, future::LocalBoxFuture};
 use navlock_core::FencingToken;
-use navlock_wire::{DaemonCodec, ToDaemon};
-use tokio_util::codec::Decoder;
+use navlock_wire::{Sent, ToDaemon, decode};
 
 use super::{
     client::Link,
@@ -175,9 +174,7 @@ impl Broker {
             }
             one.heard.extend_from_slice(&of.sent_and_unread.split());
             let is_heard = matches!(one.stage, Stage::Settling(_));
-            while let Some(sent) =
-                (!is_heard).then(|| DaemonCodec::default().decode(&mut one.heard))
-            {
+            while let Some(sent) = (!is_heard).then(|| decode::<Sent>(&mut one.heard)) {
                 let Some(sent) = sent.expect("a client speaks the protocol") else { break };
                 let stage = mem::replace(&mut one.stage, Stage::Silent);
                 one.stage = match (stage, sent.message) {

@@ -12,8 +12,7 @@ use navlock_core::{
 };
 use navlock_engine::AgentId;
 use navlock_platform::socket::Stream;
-use navlock_wire::{ClientCodec, FromDaemon};
-use tokio_util::codec::Decoder;
+use navlock_wire::{FromDaemon, decode};
 
 use super::{
     plan::{AGENTS, ClientPlan, Plan},
@@ -192,8 +191,7 @@ impl Client {
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<FromDaemon> {
         self.unread.extend_from_slice(bytes);
         self.told.extend_from_slice(bytes);
-        let mut codec = ClientCodec::default();
-        let next = || codec.decode(&mut self.told).expect("the broker speaks the protocol");
+        let next = || decode(&mut self.told).expect("the broker speaks the protocol");
         std::iter::from_fn(next).collect()
     }
 
