@@ -124,7 +124,7 @@ explore! {
     a_single_owner_gives_the_name_to_a_request_that_does_not_wait: [AGAIN, TRIER], NONE, WARM, 50_000;
     a_single_owner_is_robbed: [AGAIN, THIEF], NONE, WARM, 60_000;
     two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 6500;
-    readers_of_a_single_owner: [READER_AGAIN, READS], NONE, WARM, 2500;
+    readers_of_a_single_owner: [READER_AGAIN, READS], NONE, WARM, 2000;
     calls_of_a_single_owner_get_lost: [WRITER, HOLDER], CALL, WARM, 20_000;
     watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 25_000;
     a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 45_000;
