@@ -191,7 +191,7 @@ fn fill(endpoint: &str, names: usize) -> Result<(), String> {
         let all: Vec<usize> = (0..names).collect();
         for some in all.chunks(AT_ONCE) {
             let puts = some.iter().map(|nth| {
-                let key = format!("navlock/5/bench/l/theirs-{nth:07}/h/x/{:032x}-{nth:08x}", 1);
+                let key = format!("navlock/6/bench/l/theirs-{nth:07}/h/x/{:032x}-{nth:08x}", 1);
                 TxnOp::Put(PutRequest::new(key, &*value, lease))
             });
             client.txn(Txn::new().and_then(puts.collect::<Vec<_>>())).await?;

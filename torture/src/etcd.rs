@@ -259,7 +259,7 @@ impl Etcd {
 
     /// The keys of locks that etcd has.
     pub(crate) fn keys(&self) -> String {
-        let words = ["get", "--prefix", "--keys-only", "navlock/5/"];
+        let words = ["get", "--prefix", "--keys-only", "navlock/6/"];
         self.ask(&self.members[0], &words).unwrap_or_else(|| "etcd does not answer".to_owned())
     }
 

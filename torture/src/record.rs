@@ -2,9 +2,9 @@
 //! that they must not hold together. Waiting requests are granted in their order, and only a request that
 //! steals passes them. Then each token that a holder had is looked for in the record.
 //!
-//! A key of a lock is `navlock/5/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`. Its create revision is the token's,
+//! A key of a lock is `navlock/6/BUCKET/l/NAME/{h|q}/{x|s}/REQUEST`. Its create revision is the token's,
 //! except for a lock that a machine has granted by itself, whose value has the token. The key
-//! `navlock/5/BUCKET/l/NAME/h/x/o-MACHINE` says that a machine owns the name: the machine then grants by
+//! `navlock/6/BUCKET/l/NAME/h/x/o-MACHINE` says that a machine owns the name: the machine then grants by
 //! itself, with tokens of that key's revision. Other keys are not read.
 
 mod keys;

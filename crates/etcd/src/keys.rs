@@ -8,7 +8,7 @@
 //! {namespace}/6/@mailbox/{owner}/{key}/{request}                this request has stolen, by this lock
 //! ```
 //!
-//! The 5 is the number of the format of keys and values. Programs with different formats do not understand
+//! The 6 is the number of the format of keys and values. Programs with different formats do not understand
 //! each other, so each program first looks for other formats (see [`formats`](crate::formats)).
 //!
 //! Namespace, bucket and name are any bytes. Each is spelled without a `/`, and different ones are
@@ -78,11 +78,12 @@ pub(crate) struct LockKey {
 
 impl BucketKeys {
     pub(crate) fn new(namespace: &str, bucket: &str) -> Self {
-        let mut prefix = spell(namespace.as_bytes());
-        prefix.extend_from_slice(b"/5/");
-        prefix.extend_from_slice(&spell(bucket.as_bytes()));
-        prefix.push(b'/');
-        Self(prefix.into())
+        Self([&*Self::present(namespace), &*spell(bucket.as_bytes()), b"/"].concat().into())
+    }
+
+    /// The prefix of the keys that have the present format.
+    fn present(namespace: &str) -> Vec<u8> {
+        [&*Self::root(namespace), FORMAT.as_bytes(), b"/"].concat()
     }
 
     /// The prefix of all keys of a namespace.
@@ -104,7 +105,7 @@ impl BucketKeys {
 
     /// The prefix of the mailbox of this connection.
     pub(crate) fn mailbox(namespace: &str, owner: u128) -> Vec<u8> {
-        [&*Self::root(namespace), format!("5/@mailbox/{owner:032x}/").as_bytes()].concat()
+        [&*Self::present(namespace), format!("@mailbox/{owner:032x}/").as_bytes()].concat()
     }
 
     /// The key in the mailbox of an owner that says that the owner is asked for the name of this owner
@@ -123,20 +124,23 @@ impl BucketKeys {
 
     fn in_mailbox(owner: &[u8], key: &[u8]) -> Vec<u8> {
         let end_of_root = key.iter().position(|&byte| byte == b'/').map_or(0, |at| at + 1);
-        [&key[..end_of_root], b"5/@mailbox/", owner, b"/", key].concat()
+        let root = &key[..end_of_root];
+        [root, FORMAT.as_bytes(), b"/@mailbox/", owner, b"/", key].concat()
     }
 
     /// Whether this key is in the mailbox of some owner.
     pub(crate) fn is_in_mailbox(namespace: &str, key: &[u8]) -> bool {
-        key.strip_prefix(&*Self::root(namespace))
-            .is_some_and(|rest| rest.starts_with(b"5/@mailbox/"))
+        key.strip_prefix(&*Self::present(namespace))
+            .is_some_and(|rest| rest.starts_with(b"@mailbox/"))
     }
 
     /// The ranges of keys of other formats, which have another number.
     pub(crate) fn other_formats(namespace: &str) -> [(Vec<u8>, Vec<u8>); 2] {
         let root = Self::root(namespace);
         let of = |rest: &[u8]| [&*root, rest].concat();
-        [(of(b"0"), of(b"5/")), (of(b"50"), of(b":"))]
+        // What is between the two begins with the number of this format and a slash.
+        let behind = [FORMAT, "0"].concat();
+        [(of(b"0"), Self::present(namespace)), (of(behind.as_bytes()), of(b":"))]
     }
 
     /// The format of a key: the number after the namespace.
@@ -157,7 +161,7 @@ impl BucketKeys {
 
     /// The bucket of a key, as it is spelled, with its keys; `None` if the key is in no bucket.
     pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
-        let prefix = [&*Self::root(namespace), b"5/"].concat();
+        let prefix = Self::present(namespace);
         let rest = key.strip_prefix(&*prefix)?;
         let bucket = &rest[..rest.iter().position(|&byte| byte == b'/')?];
         Some((bucket.to_vec(), Self([&*prefix, bucket, b"/"].concat().into())))

@@ -99,7 +99,7 @@ pub(crate) async fn evict(
         calls::list(members.clone(), start.clone(), (usize::MAX, 0), Duration::ZERO, timeout)
             .await?;
     let is_seen = |kv: &KeyValue| {
-        let client_id = strays::client(&keys, kv);
+        let client_id = strays::id(&keys, kv).map(|id| id.client_id);
         // This is the token that people are shown: a key that cannot be read has no mark.
         let is_lock = keys.parse(&kv.key).is_some_and(|key| key.phase == Phase::Held)
             && strays::of_bucket(&keys, kv).is_none();

@@ -7,6 +7,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use navlock_core::{
     AgentInfo, ClientId, Inspected, LockInfo,
     host::{Further, LockRef},
+    look::LockId,
 };
 pub(crate) use navlock_machines::query::{Asks, QueryEntry, QueryResult};
 
@@ -123,14 +124,14 @@ fn outer(Outer { bucket, name, lock }: Outer) -> LockRef {
 /// A stray key, shown as the lock or request that it is for transactions.
 fn blocking(keys: &BucketKeys, kv: &KeyValue, stray: &Stray) -> Option<(Phase, Found)> {
     let Range { name, phase, mode } = keys.range(&kv.key)?;
-    let client_id = strays::client(keys, kv)?;
+    let LockId { client_id, serial } = strays::id(keys, kv)?;
     let mut inspected = Inspected::new(LockInfo::new(name.shown(), mode, client_id));
     let mut agent = AgentInfo::default();
     let why = format!("{stray}; 'navlock evict' removes it");
     (agent.command, agent.why) = ("(no lock)".to_owned(), why);
     inspected.agent = Some(Arc::new(agent));
     inspected.fencing_token = (phase == Phase::Held).then(|| token(kv.made));
-    inspected.further = further((kv.made, 0), unsigned(kv.made));
+    inspected.further = further((kv.made, 0), serial);
     let request = RequestKey { owner: 0, slot: 0 };
     Some((phase, ((kv.made, 0, request), QueryEntry { inspected, lease: kv.lease })))
 }

@@ -8,7 +8,7 @@
 
 use std::{fmt, time::Duration};
 
-use navlock_core::{ClientId, Error, Mode, ResourceName};
+use navlock_core::{ClientId, Error, Mode, ResourceName, look::LockId};
 use navlock_machines::thread::runtime;
 use sha2::{Digest, Sha256};
 
@@ -111,7 +111,10 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
             Evict::Client { bucket, name, client_id } => {
                 let keys = BucketKeys::new(&options.namespace, bucket);
                 let prefix = keys.of_name(name);
-                (prefix, Box::new(move |kv| client(&keys, kv) == Some(client_id)))
+                (
+                    prefix,
+                    Box::new(move |kv| id(&keys, kv).is_some_and(|id| id.client_id == client_id)),
+                )
             }
         };
         let listed =
@@ -192,11 +195,13 @@ pub(crate) fn of_bucket(keys: &BucketKeys, kv: &KeyValue) -> Option<Stray> {
     Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
 }
 
-/// The client id under which a key is shown.
-pub(crate) fn client(keys: &BucketKeys, kv: &KeyValue) -> Option<ClientId> {
+/// The id under which a key is shown.
+pub(crate) fn id(keys: &BucketKeys, kv: &KeyValue) -> Option<LockId> {
     keys.range(&kv.key)?;
     let known = keys.parse(&kv.key).and_then(|_| Value::decode(&kv.value));
-    Some(known.map_or_else(|| client_id(&kv.key), |value| value.client_id))
+    let by_key = || LockId { client_id: client_id(&kv.key), serial: 0 };
+    let by_value = |Value { client_id, serial, .. }| LockId { client_id, serial };
+    Some(known.map_or_else(by_key, by_value))
 }
 
 /// A client id for a key that contains none. It is made from the key, so each look shows the same.

@@ -17,7 +17,8 @@ pub(crate) struct Value {
     /// When the request was made, or the lock granted, in milliseconds since 1970 by the clock of
     /// the machine that wrote the value.
     pub(crate) since: u64,
-    /// The number of the request or lock among those of its agent, by which all machines know it.
+    /// The number of the request or lock among those of its agent, by which all machines know it; 0 for an owner
+    /// key.
     pub(crate) serial: u64,
     /// The place among the keys that the same revision has created. The first key has the smallest
     /// number. For an owner key: how long its lease lasts, and whether the name is owned for a run.

@@ -221,7 +221,8 @@ impl Table {
         if let Some(agent) = request.agent {
             let agent = &mut self.agents[agent.index()];
             agent.requests.remove(&id.index());
-            self.ids.remove(&LockId { client_id: agent.client_id, serial: request.lock_serial });
+            let id_of = LockId { client_id: agent.client_id, serial: request.lock_serial };
+            forget_id(&mut self.ids, id_of, id.index());
             unname(&mut self.names, &request.of, id.index());
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
@@ -387,6 +388,14 @@ impl Table {
             request.state.end(gone(self.store), Lost::Disconnected, &mut wakers);
         }
         wakers
+    }
+}
+
+/// Forgets that the request with this index has this id. Another one may have it by now, which an agent of another
+/// connection had before.
+fn forget_id(ids: &mut HashMap<LockId, usize, HashState>, id: LockId, index: usize) {
+    if ids.get(&id) == Some(&index) {
+        ids.remove(&id);
     }
 }
 

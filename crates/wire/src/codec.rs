@@ -107,12 +107,20 @@ fn read<In: Message>(frame: &[u8]) -> Result<In, CodecError> {
     Ok(message)
 }
 
-/// Appends the frame of a message, or nothing if that fails: of a [`FromDaemon`], or of a [`Sent`].
+/// A message as it is sent: by the daemon, or by a client with the time.
+#[doc(hidden)]
+pub trait Outgoing: Serialize {}
+
+impl Outgoing for &FromDaemon {}
+
+impl Outgoing for Sent<&ToDaemon> {}
+
+/// Appends the frame of a message, or nothing if that fails.
 ///
 /// # Errors
 ///
 /// If the message is longer than a frame may be, or cannot be encoded.
-pub fn encode(message: impl Serialize, bytes: &mut BytesMut) -> Result<(), CodecError> {
+pub fn encode(message: impl Outgoing, bytes: &mut BytesMut) -> Result<(), CodecError> {
     append_frame(bytes, |bytes| append(&message, bytes))
 }
 

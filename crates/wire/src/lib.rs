@@ -54,7 +54,7 @@ mod to_daemon;
 mod version;
 
 pub use crate::{
-    codec::{CodecError, Message, decode, decode_last, encode},
+    codec::{CodecError, Message, Outgoing, decode, decode_last, encode},
     entries::Status,
     failure::{Failure, HowLost},
     file_task::FileTask,

@@ -221,7 +221,6 @@ fn silence(mut wake_end: &Stream) {
 
 #[cfg(test)]
 mod tests {
-
     use navlock_wire::encode;
 
     use super::*;

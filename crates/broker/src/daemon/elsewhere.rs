@@ -58,7 +58,8 @@ impl Elsewhere {
 
     fn new(mut seen: Vec<(String, Inspection)>) -> Self {
         for (_, Inspection { held, pending, .. }) in &mut seen {
-            // A try that came late can leave a request behind that is a lock already.
+            // A try that came late can leave a request behind that is a lock already. So can a request that was made
+            // again under another lease, until the earlier lease has ended, under which it was granted.
             let held: HashSet<LockId> = held.iter().map(id).collect();
             pending.retain(|one| !held.contains(&id(one)));
         }

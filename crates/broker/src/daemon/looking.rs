@@ -95,7 +95,7 @@ impl Looking {
             let is_leased = self.daemon.user_agent.is_leased();
             tokio::select! {
                 end = gone(&mut self.stream) => return Err(end),
-                told = &mut telling => return told.map_err(End::from),
+                told = &mut telling => return told,
                 Some(said) = said.recv() => match said {
                     LookStep::Told => (is_told, torn) = (true, 0),
                     LookStep::Behind => (next, ask_elsewhere) = (Some(pause_until), true),

@@ -292,7 +292,7 @@ const KIND = {
   ahead: 'waits behind this request',
   inside: 'goes on after that',
   'same-agent': 'may go on only after that: it is the same agent',
-  'inside-agent': 'may go on only after that: it was asked for inside a lock of this agent',
+  'inside-agent': 'may go on only after that: a process that its program has started asks for it',
 };
 
 function showRow({ depth, why, key, held, entry, stopped }, blocks) {

@@ -248,11 +248,7 @@ impl Keeper {
             value.is_some_and(|value| value.client_id == client_id)
                 && self.slots.owner(entry.request, entry.made) == Owner::Others
         };
-        let mut found = find(&opened.bucket, is_its, &claims);
-        // An agent has all its locks under one lease. Keys under another lease were lost before.
-        let lease = found.iter().rev().find(|found| found.claim.is_some());
-        let lease = lease.map(|found| found.entry.lease);
-        found.retain(|found| Some(found.entry.lease) == lease || found.claim.is_none());
+        let (found, lease) = find(&opened.bucket, is_its, &claims);
 
         if let Some(agent) = self.agents.get_mut(&serial) {
             agent.is_reclaimed = true;
@@ -326,39 +322,45 @@ impl Keeper {
     }
 }
 
-/// The locks and requests of an agent, in the order of the requests. Each has the claim that it
-/// answers: the one with its number. A claimed lock must also have its token. For a claimed request, there may
-/// also be a lock of whose grant the agent has not heard.
-fn find(bucket: &Bucket, is_its: impl Fn(&Entry) -> bool, claims: &[Claim]) -> Vec<Found> {
+/// The locks and requests of an agent, in the order of the requests, and the lease of those that answer claims. Each
+/// has the claim that it answers: the one with its number. A claimed lock must also have its token. For a claimed
+/// request, there may also be a lock of whose grant the agent has not heard.
+fn find(
+    bucket: &Bucket,
+    is_its: impl Fn(&Entry) -> bool,
+    claims: &[Claim],
+) -> (Vec<Found>, Option<i64>) {
+    let by_serial: HashMap<u64, usize> =
+        claims.iter().enumerate().map(|(nth, claim)| (claim.serial, nth)).collect();
     let entries = bucket.entries().filter(|(_, _, entry)| is_its(entry));
-    let found = entries.map(|(name, phase, entry)| Found {
-        name: name.clone(),
-        phase,
-        entry: entry.clone(),
-        claim: None,
+    let found = entries.map(|(name, phase, entry)| {
+        let serial = Value::decode(&entry.value).map(|value| value.serial);
+        let nth = serial.and_then(|serial| by_serial.get(&serial).copied());
+        let answers = |nth: &usize| {
+            let Claim { name: claimed, kind, token, .. } = &claims[*nth];
+            let is_held = phase == Phase::Held;
+            let is_it = match token {
+                Some(token) => is_held && entry.grant().token == *token,
+                None => is_held || kind.waits(),
+            };
+            is_it && *name == NameKey::new(claimed) && entry.mode == kind.mode()
+        };
+        Found { name: name.clone(), phase, entry: entry.clone(), claim: nth.filter(answers) }
     });
     let mut found: Vec<Found> = found.collect();
+    // An agent has all its locks under one lease. Keys under an earlier lease were lost before.
+    let claimed = found.iter().filter(|found| found.claim.is_some());
+    let lease = claimed.max_by_key(|found| found.entry.made).map(|found| found.entry.lease);
+    found.retain(|found| Some(found.entry.lease) == lease || found.claim.is_none());
     // Held locks come first, because they were requested before the waiting requests. If a request is held and
     // also stands in the queue, an earlier try that came late has put it into the queue.
     found.sort_by_key(|found| {
         let Entry { made, request, ref value, .. } = found.entry;
         (found.phase == Phase::Queued, made, Value::place(value), request)
     });
-    let serials = claims.iter().enumerate().map(|(nth, claim)| (claim.serial, nth));
-    let mut unanswered: HashMap<u64, usize> = serials.collect();
-    for Found { name, phase, entry, claim } in &mut found {
-        let Some(serial) = Value::decode(&entry.value).map(|value| value.serial) else { continue };
-        let Some(&nth) = unanswered.get(&serial) else { continue };
-        let Claim { name: claimed, kind, token, .. } = &claims[nth];
-        let is_held = *phase == Phase::Held;
-        let is_it = match token {
-            Some(token) => is_held && entry.grant().token == *token,
-            None => is_held || kind.waits(),
-        };
-        if is_it && *name == NameKey::new(claimed) && entry.mode == kind.mode() {
-            unanswered.remove(&serial);
-            *claim = Some(nth);
-        }
+    let mut answered = HashSet::new();
+    for found in &mut found {
+        found.claim = found.claim.filter(|nth| answered.insert(*nth));
     }
-    found
+    (found, lease)
 }

@@ -49,6 +49,8 @@ struct Machine {
     keeper: Keeper,
     shared: Arc<Shared>,
     now: Duration,
+    /// The number of the last request that was made. The connection itself gives other numbers.
+    made: u64,
 }
 
 impl Machine {
@@ -60,7 +62,7 @@ impl Machine {
         let mut keeper = Keeper::new(Arc::clone(&shared), options, 1);
         let bucket = shared.table().open_bucket("b");
         keeper.handle_message(Message::OpenBucket { bucket, name: "b".to_owned() });
-        Self { keeper, shared, now }
+        Self { keeper, shared, now, made: 1000 }
     }
 
     /// Opens an agent of this client.
@@ -76,8 +78,10 @@ impl Machine {
     }
 
     /// Makes a request. The keeper's thread is not told of it.
-    fn make(&self, agent: AgentId, name: &str, kind: RequestKind) -> (RequestId, AgentSerial) {
-        let (details, waker) = (RequestDetails::default(), std::task::Waker::noop());
+    fn make(&mut self, agent: AgentId, name: &str, kind: RequestKind) -> (RequestId, AgentSerial) {
+        self.made += 1;
+        let details = RequestDetails { serial: Some(self.made), ..RequestDetails::default() };
+        let waker = std::task::Waker::noop();
         self.shared.table().request(agent, &of(name), kind, details, waker).unwrap()
     }
 

@@ -81,7 +81,7 @@ fn foreign_keys_are_not_read() {
     for cut in 0..good.len() {
         assert_eq!(keys.parse(&good[..cut]), None);
     }
-    for foreign in ["", "navlock/5/b/l/db/h/x/+1-2", "navlock/5/b/l/db/h/z/1-2"] {
+    for foreign in ["", "navlock/6/b/l/db/h/x/+1-2", "navlock/6/b/l/db/h/z/1-2"] {
         assert_eq!(keys.parse(foreign.as_bytes()), None);
     }
     let more = [&*good, b"/x"].concat();
@@ -148,4 +148,28 @@ fn the_range_of_the_held_locks_ends_before_the_queue() {
     let last = keys.request(Phase::Held, Mode::Exclusive, request);
     assert!(keys.held() < last && last < keys.end_of_held());
     assert!(keys.end_of_held() < keys.queue());
+}
+
+#[test]
+fn all_keys_have_the_present_format_and_no_other() {
+    let bucket = BucketKeys::new("navlock", "b");
+    let keys = bucket.name(&NameKey::new(&of("db")));
+    let request = RequestKey { owner: 1, slot: 2 };
+    let lock = keys.request(Phase::Held, Mode::Exclusive, request);
+    let (asked, stolen) =
+        (BucketKeys::asked(&keys.owned(1)), BucketKeys::stolen(&lock, request, 1));
+    for key in [lock, keys.owned(1), asked, stolen, bucket.probe(7)] {
+        assert_eq!(
+            BucketKeys::format("navlock", &key).map(|format| format.to_string()),
+            Some(FORMAT.to_owned())
+        );
+        let others = BucketKeys::other_formats("navlock");
+        assert!(others.iter().all(|(begin, end)| !(begin..end).contains(&&key)), "{key:?}");
+    }
+    let others = BucketKeys::other_formats("navlock");
+    for format in [1, 5, 7, 50, 60, 61] {
+        let key = format!("navlock/{format}/b/").into_bytes();
+        let is_other = others.iter().any(|(begin, end)| (begin..end).contains(&&key));
+        assert!(is_other, "{format}");
+    }
 }

@@ -68,7 +68,8 @@ fn locks_and_places_are_gone_on_with_by_another_process() {
     let server = Server::start();
     let killed = Killed::of(&server);
     let other = machine(&server).lock_manager("bucket");
-    let held = exclusive(&killed.locks, "held");
+    let held = host::with_serial(NestedRequest::of(killed.locks.lock("held")), 76);
+    let held = soon(held.into_future()).unwrap();
     let taken = exclusive(&other, "taken");
     let waits = host::with_serial(NestedRequest::of(killed.locks.lock("taken")), 77);
     let mut waits = Box::pin(waits.into_future());

@@ -47,7 +47,7 @@ fn held(locks: &LockManager) -> Vec<Inspected> {
 fn a_key_that_is_neither_a_lock_nor_a_request_is_in_nobodys_way() {
     let (namespace, _, locks) = alone();
     for rest in ["a", "h-", "i/x/mine", "k", "r", ""] {
-        put(&format!("{namespace}/5/bucket/l/db/{rest}"), "");
+        put(&format!("{namespace}/6/bucket/l/db/{rest}"), "");
     }
     for _ in 0..2 {
         let guard = soon(locks.lock("db").if_available()).unwrap();
@@ -60,7 +60,7 @@ fn a_key_that_is_neither_a_lock_nor_a_request_is_in_nobodys_way() {
 fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
     let (namespace, options, locks) = alone();
     let slot = "0".repeat(32) + "-00000000";
-    let below = |name: &str, rest: &str| format!("{namespace}/5/bucket/l/{name}/{rest}");
+    let below = |name: &str, rest: &str| format!("{namespace}/6/bucket/l/{name}/{rest}");
     // Of two names: who keeps one does not look for such keys.
     for (name, key, value, why) in [
         // By hand.
@@ -96,7 +96,7 @@ fn nobody_is_granted_a_name_that_its_owner_gives_up_beside_a_key_that_is_no_lock
     let (namespace, options, other) = alone();
     let locks = owner_at(shared().endpoint(), &namespace);
     own(&locks, "db");
-    let held = format!("{namespace}/5/bucket/l/db/h/");
+    let held = format!("{namespace}/6/bucket/l/db/h/");
     let key = format!("{held}x/mine");
     put(&key, "");
     let mut waits = asked(&other, "db");
@@ -113,7 +113,7 @@ fn nobody_is_granted_a_name_that_its_owner_gives_up_beside_a_key_that_is_no_lock
 #[test]
 fn a_key_that_is_no_request_is_shown_as_one_and_lets_others_pass() {
     let (namespace, options, locks) = alone();
-    let key = format!("{namespace}/5/bucket/l/db/q/x/mine");
+    let key = format!("{namespace}/6/bucket/l/db/q/x/mine");
     put(&key, "");
     assert_eq!(state(&locks), (vec![], vec![Exclusive]));
     drop(exclusive(&locks, "db"));
@@ -169,7 +169,7 @@ fn a_name_is_taken_from_what_is_no_lock_though_its_key_is_spelled_like_one() {
     // It has no lease, and what stands there cannot be read.
     for (nth, value) in ["x".repeat(60), String::new()].iter().enumerate() {
         let name = format!("db-{nth}");
-        put(&format!("{namespace}/5/bucket/l/{name}/h/x/{:032x}-00000000", 7), value);
+        put(&format!("{namespace}/6/bucket/l/{name}/h/x/{:032x}-00000000", 7), value);
         let seen = held(&locks);
         let [one] = &*seen else { panic!("{seen:?}") };
         assert_eq!(take(&connect(&options), &name, &[one]), Eviction::From(1));

@@ -9,7 +9,7 @@ use slab::Slab;
 use super::{
     Table, Terminated,
     entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, is_over, narrow},
-    unname,
+    forget_id, unname,
 };
 use crate::{
     clock::Uptime,
@@ -58,7 +58,8 @@ impl Table {
             let key = request.key.take();
             all.ended.extend(key.map(|key| (id, request.finished(key, None))));
             request.agent = None;
-            self.ids.remove(&LockId { client_id, serial: request.lock_serial });
+            let id_of = LockId { client_id, serial: request.lock_serial };
+            forget_id(&mut self.ids, id_of, index);
             unname(&mut self.names, &request.of, index);
             request.state.end(Error::Terminated, Lost::Terminated, &mut all.wakers);
         }

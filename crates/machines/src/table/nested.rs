@@ -15,20 +15,19 @@ use crate::{
 impl Table {
     /// Notes that a waiting request was made inside this lock, if the lock is held here.
     pub fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
+        // FAST: it is said again and again.
+        let Some(request) = self.find(id) else { return Nested::default() };
+        let inside = &request.said.inside;
+        let is_known = inside.len() >= MOST_INSIDE || inside.iter().any(|known| known.lock == lock);
+        if is_known || !matches!(request.state, State::Pending(_)) {
+            return Nested::default();
+        }
         let Some(outer) = self.outer(lock) else { return Nested::default() };
         let hidden = self.hidden(lock);
         let Some(request) = self.find(id) else { return Nested::default() };
-        if !matches!(request.state, State::Pending(_)) {
-            return Nested::default();
-        }
+        request.said.inside.push(outer);
         let here = request.is_here.then(|| request.of.clone());
-        let inside = &mut request.said.inside;
-        let is_news = inside.len() < MOST_INSIDE && !inside.contains(&outer);
-        if is_news {
-            inside.push(outer);
-        }
-        let said = if is_news { self.agent_of(id) } else { None };
-        Nested { said, hidden: here.into_iter().chain(hidden).collect() }
+        Nested { said: self.agent_of(id), hidden: here.into_iter().chain(hidden).collect() }
     }
 
     /// Notes how long a waiting request waits. Returns its agent, if that is news.

@@ -117,3 +117,12 @@ fn the_first_of_a_long_cycle_are_told_one_text_and_the_one_that_came_last_is() {
         assert!(text.len() < 20_000, "{}", text.len());
     }
 }
+
+#[test]
+fn a_cycle_of_other_machines_is_not_told_here() {
+    let now = Instant::now();
+    let theirs = || Candidates { ours: HashSet::new(), ..cycle(2) };
+    let (watcher, _) = block_on(search(self::watcher(), theirs(), now));
+    let (_, cycles) = block_on(search(watcher, theirs(), now + LASTING));
+    assert_eq!((cycles.requests.len(), cycles.lengths.len()), (0, 0));
+}

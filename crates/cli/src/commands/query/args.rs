@@ -41,8 +41,8 @@ block the most requests come first. The line of each waiter says why it waits:
   soft            the request above is ahead of it in the queue
   inside          it holds a lock, and releases that once the request above is done, which was made
                   under that lock
-  perhaps inside  the same, but nobody has said under which lock; or the request is of a process
-                  that the program of the lock has started, and may wait for or not
+  perhaps inside  nobody has said under which lock the request above was made; or a process made it
+                  that the holder's program has started, and the program may wait for that or not
 After the trees come cycles. The line above a cycle says whether it is a deadlock, a possible
 deadlock, or a cycle that has not lasted for a second and may pass. Below each tree and cycle are
 lines to paste that would end it:

@@ -9,7 +9,7 @@ fn a_stray_key_that_blocks_a_name_is_shown_named_and_evicted() {
     let reach = machine.written(&["daemon", "start"]) + &machine.written(&["daemon", "status"]);
     let (_, namespace) = reach.split_once(", namespace ").unwrap();
     let namespace = namespace.split_whitespace().next().unwrap();
-    let key = format!("{namespace}/5/default/l/db/h/x/mine");
+    let key = format!("{namespace}/6/default/l/db/h/x/mine");
     shared().etcdctl(&["put", &key, ""]).unwrap();
     assert_eq!(machine.code(&["run", "-n", "db", "true"]), 1);
     let shown = machine.written(&["query", "--json"]);

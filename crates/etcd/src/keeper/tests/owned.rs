@@ -72,6 +72,7 @@ fn a_lock_of_a_name_that_is_given_up_keeps_its_number() {
         })
         .collect();
     assert_eq!(written, [machine.shared.table().serial(held)]);
+    assert_eq!(written, [machine.made]);
 }
 
 #[test]

@@ -118,3 +118,45 @@ fn a_late_agent_leaves_a_lock_that_only_an_owner_knew_until_its_lease_ends() {
     assert_eq!(answered.try_recv().expect("it is answered"), [None]);
     assert_eq!(machine.keeper.spared().len(), 1);
 }
+
+#[test]
+fn a_claim_is_answered_by_the_lock_that_has_its_number_and_its_token() {
+    let token = crate::tokens::token(MADE);
+    let other = crate::tokens::token(MADE + 1);
+    for (serial, token, is_found) in [(1, token, true), (2, token, false), (1, other, false)] {
+        let mut machine = Machine::new();
+        let comes = machine.agent(1);
+        let (answer, mut answered) = oneshot::channel();
+        let kind = RequestKind::Wait(Mode::Exclusive);
+        let claims = vec![Claim { serial, name: of("db"), kind, token: Some(token) }];
+        machine.keeper.handle_message(Message::Reclaim { serial: comes, claims, answer });
+        machine.listed(&[lock("db", 1)]);
+        let found = answered.try_recv().expect("it is answered")[0].is_some();
+        assert_eq!(found, is_found, "{serial} {token}");
+    }
+}
+
+#[test]
+fn what_stands_under_an_earlier_lease_is_not_gone_on_with() {
+    let mut machine = Machine::new();
+    let comes = machine.agent(1);
+    let (answer, mut answered) = oneshot::channel();
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let token = Some(crate::tokens::token(MADE));
+    let claims = vec![
+        Claim { serial: 1, name: of("db"), kind, token: None },
+        Claim { serial: 1 << 20, name: of("db"), kind, token },
+    ];
+    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims, answer });
+    let keys = BucketKeys::new("n", "b").name(&NameKey::new(&of("db")));
+    let request = RequestKey { owner: 2, slot: 9 };
+    let key = keys.request(Phase::Queued, Mode::Exclusive, request);
+    let (made, lease) = (MADE - 1, LEASE - 1);
+    let earlier = KeyValue { key, made, written: made, lease, ..lock("db", 1) };
+    let mut held = lock("db", 1);
+    let value = Value { serial: 1 << 20, ..Value::decode(&held.value).unwrap() };
+    held.value = value.encode();
+    machine.listed(&[earlier, held]);
+    let found = answered.try_recv().expect("it is answered");
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true]);
+}
