@@ -13,15 +13,14 @@
 //! ```
 
 use std::{
-    collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::IgnoredAny};
-use toml::Spanned;
-
-use crate::SettingsError;
+use crate::{
+    SettingsError,
+    settings_file::{BucketTable, ForClients},
+};
 
 /// How long the name of a store may be. It is a part of the names of files.
 const LONGEST_STORE: usize = 32;
@@ -50,32 +49,6 @@ pub enum Home {
     Store(String),
 }
 
-/// The keys of a file of settings, of which clients read these. A key that is none could be meant to say where a bucket
-/// lives.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct OfClients {
-    pub(crate) socket: Option<PathBuf>,
-    #[serde(rename = "delegate")]
-    _delegate: Option<IgnoredAny>,
-    #[serde(rename = "log")]
-    _log: Option<IgnoredAny>,
-    #[serde(rename = "log-names")]
-    _log_names: Option<IgnoredAny>,
-    #[serde(default)]
-    buckets: BTreeMap<String, Spanned<BucketTable>>,
-    #[serde(default)]
-    stores: BTreeMap<String, Spanned<IgnoredAny>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BucketTable {
-    #[serde(default)]
-    system: bool,
-    etcd: Option<String>,
-}
-
 impl Buckets {
     /// Where these files say that buckets live. Each has its path, its text, and what it says. What an earlier
     /// file says goes before what a later one says of the same pattern.
@@ -83,7 +56,7 @@ impl Buckets {
     /// # Errors
     ///
     /// If a line cannot be meant, names no store, or says of a bucket what another line says as well.
-    pub(crate) fn of(files: Vec<(&PathBuf, &str, OfClients)>) -> Result<Self, SettingsError> {
+    pub(crate) fn of(files: Vec<(&PathBuf, &str, ForClients)>) -> Result<Self, SettingsError> {
         let mut lines: Vec<Line> = Vec::new();
         let mut stores = Vec::new();
         for (file, text, tables) in files {

@@ -15,20 +15,13 @@ use navlock_platform::{
     signal::told_to_end,
 };
 
-use serde::Deserialize;
-
 use crate::{
     Place,
     daemon::{self, Options},
+    settings_file::ForClients,
     settings_files,
     spawn::{CARRIES, MARKER, READY_LINE},
 };
-
-/// The keys of a file of settings that this broker reads.
-#[derive(Default, Deserialize)]
-struct Keys {
-    delegate: Option<bool>,
-}
 
 /// Lets this program be its own broker, so that [`local`](crate::local) needs no program `navlock`: if
 /// no broker runs, `local` starts this program once more, and this call then serves and does not return.
@@ -74,8 +67,8 @@ fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     let mut delegate = None;
     for (path, text) in settings_files::all(settings_files::chosen()?.as_deref())? {
-        let keys: Keys = settings_files::parse(&path, &text)?;
-        delegate = delegate.or(keys.delegate);
+        let said: ForClients = settings_files::parse(&path, &text)?;
+        delegate = delegate.or(said.delegate);
     }
     let delegate = delegate.unwrap_or(true);
     let state = settings_files::state_directory();

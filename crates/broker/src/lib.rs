@@ -70,6 +70,7 @@ mod private_tmp;
 mod project;
 mod report;
 mod settings_error;
+mod settings_file;
 pub mod settings_files;
 mod spawn;
 mod surrounding;
@@ -95,6 +96,7 @@ pub use crate::{
     project::Project,
     report::Report,
     settings_error::SettingsError,
+    settings_file::SettingsFile,
     spawn::stopped_broker,
     surrounding::{
         VARIABLE as INSIDE_VARIABLE, is_around, runs_under, surrounding, told_to_command,

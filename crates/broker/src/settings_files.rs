@@ -18,10 +18,7 @@ use navlock_platform::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::{
-    SettingsError,
-    buckets::{Buckets, OfClients},
-};
+use crate::{SettingsError, buckets::Buckets, settings_file::ForClients};
 
 /// The variable that names a file of settings.
 pub const CONFIG: &str = "NAVLOCK_CONFIG";
@@ -171,7 +168,7 @@ fn read_by_clients(
     let mut socket = None;
     let mut all = Vec::new();
     for (path, text) in files {
-        let said: OfClients = parse(path, text)?;
+        let said: ForClients = parse(path, text)?;
         if let Some(chosen) = said.socket.as_ref().filter(|_| socket.is_none()) {
             socket = Some(socket_in(path, chosen)?);
         }
@@ -233,7 +230,7 @@ mod tests {
 
     fn socket_of(text: &str) -> Result<Option<PathBuf>, SettingsError> {
         let path = Path::new("/c.toml");
-        let socket = parse::<OfClients>(path, text)?.socket;
+        let socket = parse::<ForClients>(path, text)?.socket;
         socket.map(|socket| socket_in(path, &socket)).transpose()
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn unseen(place: &Place) -> Option<String> {
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
     use navlock::blocking::block_on;
 
-    block_on(navlock_etcd::etcd(options(etcd)?)).map_err(|error| {
+    block_on(navlock_etcd::etcd(etcd.options.clone())).map_err(|error| {
         let origin = &etcd.origin;
         let message =
             format!("{error} (it is the etcd of {origin}; 'navlock doctor' says what is wrong)");
@@ -41,73 +41,7 @@ pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
 
 #[cfg(not(feature = "etcd"))]
 pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
-    Err(without_etcd(etcd))
-}
-
-/// The error for settings that name an etcd, in a program that was built without etcd.
-#[cfg(not(feature = "etcd"))]
-pub(crate) fn without_etcd(etcd: &Etcd) -> Error {
-    unable(etcd, "etcd", "etcd")
-}
-
-/// The options of the connection.
-#[cfg(feature = "etcd")]
-pub(crate) fn options(etcd: &Etcd) -> Result<navlock_etcd::EtcdOptions, Error> {
-    let is_https = |endpoint: &String| endpoint.starts_with("https://");
-    if cfg!(not(feature = "etcd-tls")) && etcd.endpoints.iter().any(is_https) {
-        return Err(unable(etcd, "TLS, which https:// needs", "etcd-tls"));
-    }
-    let mut options = navlock_etcd::EtcdOptions::new(etcd.endpoints.iter().cloned());
-    if let Some(follows) = etcd.follow_members {
-        options = options.follow_members(follows);
-    }
-    if let Some(namespace) = &etcd.namespace {
-        options = options.namespace(namespace);
-    }
-    let files = etcd.files.clone();
-    options = options.credentials(move || files.read().map(credentials));
-    if let Some(time) = etcd.time_to_live {
-        options = options.time_to_live(time);
-    }
-    if let Some(margin) = etcd.margin {
-        options = options.margin(margin);
-    }
-    if let Some(taken) = etcd.keep_names {
-        options = options.keep_names(taken);
-    }
-    #[cfg(feature = "etcd-tls")]
-    if let Some(name) = &etcd.server_name {
-        options = options.server_name(name);
-    }
-    Ok(options)
-}
-
-/// The contents of the files of the settings, in the form that etcd's client takes.
-#[cfg(feature = "etcd")]
-fn credentials(secrets: crate::settings::Secrets) -> navlock_etcd::Credentials {
-    let mut credentials = navlock_etcd::Credentials::new();
-    if let Some((name, password)) = secrets.user {
-        credentials = credentials.user(name, password);
-    }
-    #[cfg(feature = "etcd-tls")]
-    {
-        if let Some(pem) = secrets.certificate_authority {
-            credentials = credentials.certificate_authority(pem);
-        }
-        if let Some((certificate, key)) = secrets.identity {
-            credentials = credentials.identity(certificate, key);
-        }
-    }
-    credentials
-}
-
-/// The error for settings that need a feature that this program was built without.
-fn unable(etcd: &Etcd, without: &str, feature: &str) -> Error {
-    Error::refused(format!(
-        "{} names the etcd at {etcd}, and this navlock was built without {without}; build it with \
-         'cargo install --path crates/cli --features {feature}'",
-        etcd.origin
-    ))
+    Err(etcd.unusable().into())
 }
 
 #[cfg(all(test, unix, feature = "etcd"))]

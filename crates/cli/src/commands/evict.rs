@@ -65,7 +65,7 @@ pub(super) fn evict(context: &Context, args: &EvictArgs) -> Result<ExitCode, Fai
 
 #[cfg(not(feature = "etcd"))]
 fn evict_from(etcd: &Etcd, _: &Context, _: &EvictArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new(UNREACHABLE, crate::reach::without_etcd(etcd)))
+    Err(Failure::new(UNREACHABLE, etcd.unusable()))
 }
 
 /// This does not go through the broker, because the same keys may be in the broker's way, and
@@ -78,7 +78,6 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
 
     use crate::{
         exit::{CONFLICT, answer},
-        reach,
         text::printable,
     };
 
@@ -90,8 +89,7 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
         // The definition of the arguments prevents all other combinations.
         _ => return Err(Failure::new(USAGE, "give a name and a client id, or --key")),
     };
-    let options = reach::options(etcd).map_err(|why| Failure::new(UNREACHABLE, why))?;
-    let removed = navlock_etcd::evict(&options, &what).map_err(|error| match error {
+    let removed = navlock_etcd::evict(&etcd.options, &what).map_err(|error| match error {
         Error::Refused(why) => Failure::new(CONFLICT, why),
         error => Failure::new(UNREACHABLE, error),
     })?;

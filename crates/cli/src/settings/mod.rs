@@ -6,9 +6,13 @@
 //! place. The environment overrides the file, for containers and tests. An option, for those who
 //! start brokers themselves, overrides both.
 
+mod endpoints;
 mod error;
 mod etcd;
+#[cfg(feature = "etcd")]
+mod etcd_options;
 mod file;
+#[cfg(feature = "etcd")]
 mod named_file;
 
 use std::{env, ffi::OsStr, path::PathBuf};
@@ -19,8 +23,6 @@ use navlock_broker::settings_files;
 pub(crate) use navlock_broker::settings_files::state_directory;
 
 pub(crate) use self::etcd::Etcd;
-#[cfg(feature = "etcd")]
-pub(crate) use self::etcd::Secrets;
 use crate::{args::SettingsArgs, log::Filter};
 
 /// The variable in which a client that starts a broker says who it is.
@@ -130,18 +132,21 @@ fn etcd(
 ) -> Result<Option<Etcd>, Refusal> {
     let given = args.etcd.as_deref().filter(|text| !text.is_empty());
     let Some(store) = store else {
-        return given.map(|given| Etcd::new(Some(given), file::Store::default(), None)).transpose();
+        return given
+            .map(|given| Etcd::new(Some(given), &file::Store::default(), None))
+            .transpose();
     };
     let given = given.filter(|&given| env::var_os(etcd::VARIABLE).is_none_or(|text| text != given));
     let mut found = found.into_iter();
-    let table = found.find_map(|(path, mut file)| Some((path, file.stores.remove(store)?)));
+    let table =
+        found.find_map(|(path, mut file)| Some((path, file.stores.remove(store)?.into_inner())));
     let Some((path, table)) = table else {
         let what = format!(
             "the settings have no store {store:?}; write [stores.{store}] into one of their files"
         );
         return Err(Refusal::new(what));
     };
-    Etcd::new(given, table, Some((&path, store))).map(Some)
+    Etcd::new(given, &table, Some((&path, store))).map(Some)
 }
 
 /// The file that an option or a variable chooses. A path in an option may be relative, but not one in the

@@ -2,7 +2,7 @@
 //! passwords and keys.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read},
     path::Path,
 };
@@ -14,8 +14,9 @@ use navlock_platform::{
 };
 
 /// The contents of a file that everybody may read.
+#[cfg(feature = "etcd-tls")]
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
-    fs::read(path).map_err(|error| unreadable(path, error))
+    std::fs::read(path).map_err(|error| unreadable(path, error))
 }
 
 /// The contents of the file, if only those can read it who should.

@@ -5,7 +5,6 @@ use navlock_etcd::{Blocked, EndpointHealth, EtcdOptions, Health, Stray};
 
 use super::{Check, Level, releases};
 use crate::{
-    reach,
     settings::Etcd,
     text::plain_name,
     time::{seconds, taken},
@@ -23,20 +22,15 @@ const MAKE_ROOM: &str = "etcd is full: remove what fills it if that is none of n
 const MOST_STRAYS: usize = 10;
 
 pub(super) fn checks(etcd: &Etcd) -> Vec<Check> {
-    let checked = reach::options(etcd).and_then(|options| {
-        let health = navlock_etcd::check(&options)?;
-        Ok((options, health))
-    });
-    match checked {
-        Ok((options, health)) => {
-            let mut checks = of_health(etcd, &health);
-            if health.round_trip.is_ok() {
-                checks.extend(strays(&options));
-            }
-            checks
-        }
-        Err(wrong) => vec![Check::fail("etcd", wrong)],
+    let health = match navlock_etcd::check(&etcd.options) {
+        Ok(health) => health,
+        Err(wrong) => return vec![Check::fail("etcd", wrong)],
+    };
+    let mut checks = of_health(etcd, &health);
+    if health.round_trip.is_ok() {
+        checks.extend(strays(&etcd.options));
     }
+    checks
 }
 
 fn of_health(etcd: &Etcd, health: &Health) -> Vec<Check> {
@@ -51,7 +45,7 @@ fn of_health(etcd: &Etcd, health: &Health) -> Vec<Check> {
         let detail = "the endpoints are of several clusters, each with locks of its own";
         checks.push(Check::fail("etcd", detail).remedy("give the endpoints of one"));
     }
-    if etcd.files.user.is_some() && !etcd.endpoints.iter().all(|one| one.starts_with("https://")) {
+    if etcd.has_password && !etcd.endpoints.iter().all(|one| one.starts_with("https://")) {
         let detail = "the password is sent as it is to endpoints without https://";
         checks.push(Check::warn("etcd password", detail).remedy("use TLS"));
     }

@@ -24,7 +24,7 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
         #[cfg(feature = "etcd")]
         checks.extend(super::etcd::checks(etcd));
         #[cfg(not(feature = "etcd"))]
-        checks.push(Check::fail("etcd", crate::reach::without_etcd(etcd)));
+        checks.push(Check::fail("etcd", etcd.unusable()));
     }
     checks.extend(bucket::elsewhere(context));
     checks

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use super::*;
+use super::{super::etcd::Etcd, *};
 
 /// The etcd of this table, in a folder with a password and with files that all may read.
 fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Refusal> {
@@ -15,12 +15,12 @@ fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Refusal> {
         fs::set_permissions(folder.path().join(name), mode).unwrap();
     }
     let file = folder.path().join("c.toml");
-    Etcd::new(given, store(&file, table)?, Some((&file, "main")))
+    Etcd::new(given, &store(&file, table)?, Some((&file, "main")))
 }
 
 fn store(file: &Path, table: &str) -> Result<Store, Refusal> {
     let file = super::super::file::parse(file, &format!("[stores.main]\n{table}"));
-    Ok(file?.stores.remove("main").unwrap())
+    Ok(file?.stores.remove("main").unwrap().into_inner())
 }
 
 fn wrong(table: &str) -> String {
@@ -37,23 +37,32 @@ fn a_given_option_goes_before_the_file_and_the_rest_is_the_files() {
     assert!(given.endpoints.iter().eq(["c:3", "https://[::1]:4/"]));
     assert_eq!(given.origin, "--etcd");
     assert_eq!(given.namespace.as_deref(), Some("n"));
-    assert_eq!(given.time_to_live, Some(Duration::from_secs(5)));
+    let options = format!("{:?}", given.options);
+    assert!(
+        options.contains("namespace: \"n\"") && options.contains("time_to_live: 5s"),
+        "{options}"
+    );
 }
 
 #[test]
 fn a_password_is_the_line_of_a_file_beside() {
-    let table = "etcd = [\"a:1\"]\nuser = \"u\"\npassword-file = \"secret\"";
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("secret");
     fs::write(&password, "s3cret\n").unwrap();
     fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
-    let file = folder.path().join("c.toml");
-    let etcd = Etcd::new(None, store(&file, table).unwrap(), Some((&file, "main"))).unwrap();
-    let user = |password: &str| Some(("u".to_owned(), password.to_owned()));
-    assert_eq!(etcd.files.read().unwrap().user, user("s3cret"));
+    let files = Files {
+        of_file: "c.toml".to_owned(),
+        user: Some(("u".to_owned(), password.clone())),
+        #[cfg(feature = "etcd-tls")]
+        certificate_authority: None,
+        #[cfg(feature = "etcd-tls")]
+        identity: None,
+    };
+    let read = || files.read().unwrap();
+    assert!(read() == Credentials::new().user("u", "s3cret"));
     // The password may be replaced.
     fs::write(&password, "another").unwrap();
-    assert_eq!(etcd.files.read().unwrap().user, user("another"));
+    assert!(read() == Credentials::new().user("u", "another"));
 }
 
 #[test]
