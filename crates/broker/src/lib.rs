@@ -64,11 +64,9 @@ pub mod daemon;
 mod deadline;
 mod inherited_claims;
 mod lock_file;
-mod numbers;
 mod place;
 mod private_tmp;
 mod project;
-mod report;
 mod settings_error;
 mod settings_file;
 pub mod settings_files;
@@ -83,7 +81,9 @@ mod timed_work;
 pub use crate::carried::serve_if_asked;
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::lower_thread_priority;
-pub use navlock_wire::{CodecError, LogState, MAX_META, MAX_TEXT, NotStolen, SessionEnd, Status};
+pub use navlock_wire::{
+    CodecError, LogState, MAX_META, MAX_TEXT, NotStolen, Numbers, SessionEnd, Status, Waits,
+};
 
 pub use crate::{
     client::{
@@ -91,10 +91,8 @@ pub use crate::{
         local_blocking, stop, system,
     },
     connect_error::{ConnectError, Reason},
-    numbers::{Numbers, Waits},
     place::{Place, PlaceError},
     project::Project,
-    report::Report,
     settings_error::SettingsError,
     settings_file::SettingsFile,
     spawn::stopped_broker,

@@ -8,6 +8,6 @@ use crate::exit::Failure;
 /// What the broker at this place has counted, in the format of Prometheus.
 pub(crate) fn prometheus(place: &Place) -> Result<String, Failure> {
     let mut control = Control::connect(place).map_err(Error::from)?;
-    let report = control.report().map_err(Error::from)?;
-    Ok(report.numbers.prometheus())
+    let status = control.status().map_err(Error::from)?;
+    Ok(status.numbers.prometheus())
 }

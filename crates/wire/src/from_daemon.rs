@@ -5,11 +5,10 @@ use navlock_engine::{FencingToken, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    entries::Status,
     failure::{Failure, HowLost},
     ids::{Agent, BootTime, Query},
     looking::LookEvent,
-    report::Report,
+    status::Status,
     stealing::NotStolen,
 };
 
@@ -158,13 +157,6 @@ pub enum FromDaemon {
     },
     /// The picture is complete.
     LookComplete,
-    /// The daemon's report on itself.
-    Report {
-        /// To which question.
-        query: Query,
-        /// The report.
-        report: Report,
-    },
     /// What is logged from now on.
     Logs {
         /// To which question.

@@ -41,28 +41,28 @@
 struct Readme;
 
 mod codec;
-mod entries;
 mod failure;
 mod file_task;
 mod from_daemon;
 mod ids;
 mod limits;
 mod looking;
-mod report;
+mod numbers;
+mod status;
 mod stealing;
 mod to_daemon;
 mod version;
 
 pub use crate::{
     codec::{CodecError, Message, Outgoing, decode, decode_last, encode},
-    entries::Status,
     failure::{Failure, HowLost},
     file_task::FileTask,
     from_daemon::{FromDaemon, TermBounds},
     ids::{Agent, BootTime, ClientId, ClientKey, Moment, Query, Slot},
     limits::{MAX_BUCKET, MAX_FRAME, MAX_INSIDE, MAX_META, MAX_NAME, MAX_TEXT},
     looking::LookEvent,
-    report::{LogState, Report, SessionEnd},
+    numbers::{Numbers, Waits},
+    status::{LogState, SessionEnd, Status},
     stealing::NotStolen,
     to_daemon::{Sent, ToDaemon},
     version::{VERSION, negotiate},

@@ -191,11 +191,6 @@ pub enum ToDaemon {
         /// Whether the events after the picture are asked for as well.
         follow: bool,
     },
-    /// Asks for the daemon's report on itself. Sent before [`Introduce`](Self::Introduce).
-    Report {
-        /// The question's number.
-        query: Query,
-    },
     /// Sets what the daemon logs from now on. Sent before [`Introduce`](Self::Introduce).
     Log {
         /// The question's number.

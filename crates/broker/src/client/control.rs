@@ -22,7 +22,7 @@ use super::{
     message_stream::MessageStream,
 };
 use crate::{
-    Place, Report,
+    Place,
     connect_error::{ConnectError, Reason},
     deadline::Deadline,
     lock_file,
@@ -84,6 +84,18 @@ impl Control {
 
     /// The daemon's status. Blocks.
     ///
+    /// ```no_run
+    /// use navlock_broker::{Control, Place};
+    ///
+    /// let mut control = Control::connect(&Place::from_env()?)?;
+    /// let status = control.status()?;
+    /// print!("{}", status.numbers.prometheus());
+    /// for end in status.ends {
+    ///     eprintln!("the session of process {:?} has ended: {}", end.pid, end.why);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the daemon does not answer.
@@ -97,36 +109,6 @@ impl Control {
             FromDaemon::Status { status, .. } => Some(status),
             _ => None,
         })
-    }
-
-    /// The daemon's report on itself. Blocks.
-    ///
-    /// ```no_run
-    /// use navlock_broker::{Control, Place};
-    ///
-    /// let mut control = Control::connect(&Place::from_env()?)?;
-    /// let report = control.report()?;
-    /// print!("{}", report.numbers.prometheus());
-    /// for end in report.ends {
-    ///     eprintln!("the session of process {:?} has ended: {}", end.pid, end.why);
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If it does not answer.
-    pub fn report(&mut self) -> Result<Report, ConnectError> {
-        self.ask_report().map_err(|reason| failed(&self.place, reason))
-    }
-
-    fn ask_report(&mut self) -> Result<Report, Reason> {
-        self.stream.say(&ToDaemon::Report { query: 1 })?;
-        let report = self.read_until(|message| match message {
-            FromDaemon::Report { report, .. } => Some(report),
-            _ => None,
-        })?;
-        Ok(Report::from_wire(report))
     }
 
     /// Sets what the daemon logs, by a filter in the form that the daemon's program takes. Returns
@@ -150,7 +132,7 @@ impl Control {
     }
 
     fn say_log(&mut self, filter: &str) -> Result<Result<String, String>, Reason> {
-        self.stream.say(&ToDaemon::Log { query: 2, filter: filter.to_owned() })?;
+        self.stream.say(&ToDaemon::Log { query: 1, filter: filter.to_owned() })?;
         self.read_until(|message| match message {
             FromDaemon::Logs { outcome, .. } => Some(outcome),
             _ => None,

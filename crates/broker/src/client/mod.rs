@@ -160,7 +160,7 @@ impl BrokerReach {
     ///
     /// # navlock::blocking::block_on(async {
     /// let reach = BrokerReach::connect(ConnectOptions::default()).await?;
-    /// println!("{} clients are connected to the broker", reach.status().await?.clients);
+    /// println!("{} clients are connected to the broker", reach.status().await?.numbers.clients);
     /// let locks = UserAgent::with_reach(reach).lock_manager("my-app");
     /// # drop(locks);
     /// # Ok::<(), navlock::Error>(())

@@ -9,9 +9,9 @@ use std::{
 };
 
 use navlock_core::Lost;
+use navlock_wire::{Numbers, Waits};
 
 use super::outcome::Outcome;
-use crate::numbers::{Numbers, Waits};
 
 /// The bounds of the histogram of waits, in nanoseconds. The first is for locks that were granted at
 /// once.

@@ -169,7 +169,7 @@ pub fn run(
     // brokers that are killed holds.
     if !matches!(ended, Ok(false)) {
         tokens.end();
-        tracing::info!(target: LOGS, clients = daemon.status().clients, "the broker ends");
+        tracing::info!(target: LOGS, clients = daemon.status().numbers.clients, "the broker ends");
     }
     // Clients that are still connected claim their locks from the next daemon, as if we had been
     // killed.

@@ -147,9 +147,6 @@ impl NewConnection {
                     let details = self.daemon.details();
                     FromDaemon::Status { query, status: Status { details, ..self.daemon.status() } }
                 }
-                ToDaemon::Report { query } => {
-                    FromDaemon::Report { query, report: self.daemon.report().into_wire() }
-                }
                 ToDaemon::Log { query, filter } => {
                     let outcome = match self.forbidden() {
                         Some(why) => Err(why),

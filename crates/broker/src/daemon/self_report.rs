@@ -1,14 +1,14 @@
-//! The daemon's status, and its report on itself.
+//! What the daemon says of itself.
 
 use navlock_core::{
     Error,
     host::{self, milliseconds},
 };
 use navlock_platform::surroundings;
-use navlock_wire::{Failure, LogState, Status};
+use navlock_wire::{Failure, LogState, Numbers, Status};
 
 use super::{delegations::Tally, orphan::KeptFor, shared_client::lock, state::Daemon};
-use crate::{LOGS, Numbers, Report, convert::failure, pid_namespace};
+use crate::{LOGS, convert::failure, pid_namespace};
 
 impl Daemon {
     /// The status now, without details.
@@ -16,36 +16,24 @@ impl Daemon {
         let all_clients = self.all_clients();
         let counts = all_clients.iter().map(|client| lock(client).requests.count());
         let (held, pending) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let clients = lock(&self.clients);
-        let sleepers =
-            clients.orphans.values().filter(|orphan| orphan.kept_for == KeptFor::Sleeper).count();
-        Status {
-            pid: std::process::id(),
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-            age: milliseconds(self.started.elapsed()),
-            clients: (clients.connected.len() + sleepers) as u64,
-            orphans: (clients.orphans.len() - sleepers) as u64,
-            held: held as u64,
-            pending: pending as u64,
-            reach: self.reach().map(str::to_owned),
-            details: Vec::new(),
-        }
-    }
-
-    /// The report so far.
-    pub(super) fn report(&self) -> Report {
+        let (clients, orphans) = {
+            let clients = lock(&self.clients);
+            let orphans = clients.orphans.values();
+            let sleepers = orphans.filter(|orphan| orphan.kept_for == KeptFor::Sleeper).count();
+            (clients.connected.len() + sleepers, clients.orphans.len() - sleepers)
+        };
         let tally = self.delegations().map(|delegations| delegations.tally()).unwrap_or_default();
-        let Status { age, clients, orphans, held, pending, .. } = self.status();
         let (bad, ends) = {
             let ends = lock(&self.ends);
             (ends.bad(), ends.last())
         };
+        let age = self.started.elapsed();
         let numbers = Numbers {
-            uptime_seconds: age / 1000,
-            clients,
-            orphans,
-            held,
-            pending,
+            uptime_seconds: age.as_secs(),
+            clients: clients as u64,
+            orphans: orphans as u64,
+            held: held as u64,
+            pending: pending as u64,
             owned: tally.owned,
             lookers: self.lookers.count() as u64,
             sessions_ended_badly: bad,
@@ -54,11 +42,20 @@ impl Daemon {
             log_lines_missing: self.log.as_ref().map_or(0, |log| log.dropped()),
             ..self.lookers.counts.numbers()
         };
-        let log = self.log.as_ref().map(|log| LogState {
-            file: log.file().map(|file| file.display().to_string()),
-            filter: log.filter(),
-        });
-        Report { numbers, ends, log, pid_namespace: pid_namespace() }
+        Status {
+            pid: std::process::id(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            age: milliseconds(age),
+            reach: self.reach().map(str::to_owned),
+            details: Vec::new(),
+            numbers,
+            ends,
+            log: self.log.as_ref().map(|log| LogState {
+                file: log.file().map(|file| file.display().to_string()),
+                filter: log.filter(),
+            }),
+            pid_namespace: pid_namespace(),
+        }
     }
 
     /// Sets what is logged. Returns what is logged from now on, or why this has not changed.

@@ -91,7 +91,7 @@ impl Host {
 
     /// How many clients there are.
     fn clients(&self) -> u64 {
-        self.status().clients
+        self.status().numbers.clients
     }
 
     /// One of the details that the daemon tells of itself.

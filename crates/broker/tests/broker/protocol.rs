@@ -91,10 +91,10 @@ fn a_client_that_goes_without_hearing_all_that_it_was_told_has_ended_as_clients_
     // A socket that is closed with something unread in it is reset, and not closed, for the other end.
     drop(leaving);
     let mut control = Control::connect(&daemon.place()).unwrap();
-    eventually("its session ends", || !control.report().unwrap().ends.is_empty());
-    let report = control.report().unwrap();
-    assert!(report.ends[0].why.contains("closed its connection"), "{:?}", report.ends);
-    assert_eq!(report.numbers.sessions_ended_badly, 0);
+    eventually("its session ends", || !control.status().unwrap().ends.is_empty());
+    let status = control.status().unwrap();
+    assert!(status.ends[0].why.contains("closed its connection"), "{:?}", status.ends);
+    assert_eq!(status.numbers.sessions_ended_badly, 0);
 }
 
 #[test]
@@ -114,13 +114,13 @@ fn a_client_that_does_not_introduce_itself_is_hung_up_on() {
 fn a_client_that_keeps_asking_without_an_introduction_is_disconnected() {
     let daemon = Daemon::start();
     let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
-    let ask = (0..100).map(|query| ToDaemon::Report { query });
+    let ask = (0..100).map(|query| ToDaemon::Status { query });
     let asked: Vec<_> = [hello].into_iter().chain(ask).collect();
     let mut raw = Raw::connect(&daemon.place(), &asked);
     assert_eq!(raw.receive(), FromDaemon::Welcome { version: VERSION, reach: None });
     for asked in 0..64 {
         let answer = raw.receive();
-        assert!(matches!(answer, FromDaemon::Report { query, .. } if query == asked), "{answer:?}");
+        assert!(matches!(answer, FromDaemon::Status { query, .. } if query == asked), "{answer:?}");
     }
     assert_eq!(raw.stream.read(&mut [0]).unwrap(), 0);
 }

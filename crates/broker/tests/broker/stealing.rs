@@ -137,12 +137,12 @@ fn where_a_reach_cannot_compare_who_holds_it_is_refused_in_words() {
 fn a_broker_says_in_which_pid_namespace_it_sees_processes() {
     let daemon = Daemon::start();
     let mut control = Control::connect(&daemon.place()).unwrap();
-    let report = control.report().unwrap();
+    let status = control.status().unwrap();
     let mut look = Look::new(daemon.place(), LookOptions::default());
     assert_eq!(look.pid_namespace(), None);
     look.next(Some(LONG)).unwrap();
     // The daemon runs in this process.
     let here = navlock_broker::pid_namespace();
-    assert_eq!((report.pid_namespace, look.pid_namespace()), (here, here));
+    assert_eq!((status.pid_namespace, look.pid_namespace()), (here, here));
     assert_eq!(here.is_some(), cfg!(target_os = "linux"));
 }

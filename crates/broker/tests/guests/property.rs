@@ -264,8 +264,7 @@ fn message(what: u8, input: &mut Input<'_>, target: &Target) -> ToDaemon {
         31 => ToDaemon::Map { nonce: query },
         32 => ToDaemon::Inside { request, lock },
         33 => ToDaemon::Look { bucket: (a & 1 == 0).then(bucket), name: None, follow: b & 1 == 0 },
-        34 => ToDaemon::Report { query },
-        35 => ToDaemon::Log { query, filter: "off".to_owned() },
+        34 | 35 => ToDaemon::Log { query, filter: "off".to_owned() },
         36..=38 => {
             let info = AgentInfo::default();
             ToDaemon::Steal { query, bucket: bucket(), name, from: vec![(lock, token)], info }

@@ -96,12 +96,11 @@ places!(ToDaemon {
     Map = 16,
     Inside = 17,
     Look = 18,
-    Report = 19,
-    Log = 20,
-    Steal = 21,
-    Patience = 22,
-    Why = 23,
-    File = 24,
+    Log = 19,
+    Steal = 20,
+    Patience = 21,
+    Why = 22,
+    File = 23,
 });
 
 places!(FromDaemon {
@@ -124,12 +123,11 @@ places!(FromDaemon {
     LookBegins = 16,
     LookEvents = 17,
     LookComplete = 18,
-    Report = 19,
-    Logs = 20,
-    Deadlock = 21,
-    Stolen = 22,
-    Recovering = 23,
-    File = 24,
+    Logs = 19,
+    Deadlock = 20,
+    Stolen = 21,
+    Recovering = 22,
+    File = 23,
 });
 
 fn assert_places<M: Tested>(messages: &[M]) {

@@ -31,7 +31,7 @@ fn a_snapshot_shows_what_is_held_and_not_what_is_owned() {
     let (held, pending) = other.query();
     assert_eq!((held, pending), (names(&["taken again", "held", "twice"]), names(&[])));
     let (status, _) = other.status();
-    assert_eq!((status.held, status.pending), (3, 0));
+    assert_eq!((status.numbers.held, status.numbers.pending), (3, 0));
     // To look at the names takes none of them away from the owner.
     assert!(owner.retake(0).is_some());
     assert_eq!(owner.release(1), Released::Kept);

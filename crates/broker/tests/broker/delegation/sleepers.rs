@@ -27,7 +27,8 @@ fn a_client_that_sleeps_through_the_end_of_a_daemon_keeps_its_locks_until_it_end
         let (shared, _) = other.take("shared", SHARED);
         other.finish(shared);
         let (status, _) = other.status();
-        assert_eq!((status.held, status.clients, status.orphans), (2, 2, 0));
+        let numbers = status.numbers;
+        assert_eq!((numbers.held, numbers.clients, numbers.orphans), (2, 2, 0));
         assert!(owner.look(0).is_held());
     }
     let mut other = host.client(3);

@@ -94,8 +94,8 @@ pub(super) fn logs(context: &Context, args: &LogsArgs) -> Result<ExitCode, Failu
 
 /// What to say of a broker that runs and does not log into the file.
 fn logs_elsewhere(context: &Context) -> Option<&'static str> {
-    let report = Control::connect(&context.place).ok()?.report().ok()?;
-    report.log?.file.is_none().then_some(
+    let status = Control::connect(&context.place).ok()?.status().ok()?;
+    status.log?.file.is_none().then_some(
         "the broker that runs logs to its error stream; what a service of systemd's logs is shown by \
          'journalctl --user -u navlock'",
     )

@@ -93,7 +93,7 @@ fn stop(context: &Context) -> Result<ExitCode, Failure> {
         let socket = context.place.socket().display();
         return answer(format!("no broker is running at {socket}\n"));
     };
-    let rest = match status.as_ref().map_or(0, |status| status.clients) {
+    let rest = match status.as_ref().map_or(0, |status| status.numbers.clients) {
         0 => String::new(),
         _ if context.place.is_of_system() => {
             "; its clients keep their locks, and wait until it is started again".to_owned()

@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use navlock::{Error, Reason, Status};
-use navlock_broker::{Control, Report};
+use navlock_broker::Control;
 
 use super::super::Context;
 use crate::{
@@ -61,32 +61,31 @@ pub(super) fn status(context: &Context, args: &StatusArgs) -> Result<ExitCode, F
         Err(error) => return Err(Error::from(error).into()),
     };
     let status = control.status().map_err(Error::from)?;
-    let report = control.report().map_err(Error::from)?;
     answer(if args.json {
-        let object = reported(object(&socket, &status), &report);
-        format!("{object}\n")
+        format!("{}\n", object(&socket, &status))
     } else {
-        lines(&socket, &status, &report)
+        lines(&socket, &status)
     })
 }
 
-/// The object with what a broker reports.
-fn reported(object: Object, report: &Report) -> Object {
-    let log = Object::default().if_known(report.log.as_ref(), |it, log| {
+fn object(socket: &str, status: &Status) -> Object {
+    let details = status.details.iter();
+    let details = details.fold(Object::default(), |object, (what, is)| object.string(what, is));
+    let log = Object::default().if_known(status.log.as_ref(), |it, log| {
         it.if_known(log.file.as_ref(), |it, file| it.string("file", file))
             .string("filter", &log.filter)
     });
-    let ends = report.ends.iter().map(|end| {
+    let ends = status.ends.iter().map(|end| {
         Object::default()
             .number("agoMs", millis(end.at.elapsed().unwrap_or_default()))
             .if_known(end.pid, |it, pid| it.number("pid", pid.into()))
             .string("why", &end.why)
     });
     let ends: Vec<_> = ends.collect();
-    let numbers = report.numbers.named();
-    let numbers = numbers.fold(Object::default(), |object, (name, it)| object.number(&name, it));
-    let waits = &report.numbers.waits;
-    let bounds = waits.bounds.iter().map(|(bound, count)| {
+    let numbers = &status.numbers;
+    let named =
+        numbers.named().fold(Object::default(), |object, (name, it)| object.number(&name, it));
+    let bounds = numbers.waits.bounds.iter().map(|(bound, count)| {
         let object =
             Object::default().json("upToSeconds", serde_json::Value::from(bound.as_secs_f64()));
         object.number("count", *count)
@@ -94,60 +93,46 @@ fn reported(object: Object, report: &Report) -> Object {
     let bounds: Vec<_> = bounds.collect();
     let waits = Object::default()
         .objects("bounds", &bounds)
-        .number("longer", waits.longer)
-        .json("sumSeconds", serde_json::Value::from(waits.sum.as_secs_f64()));
-    object
-        .object("log", &log)
-        .objects("lastEnds", &ends)
-        .object("numbers", &numbers)
-        .object("waits", &waits)
-}
-
-fn object(socket: &str, status: &Status) -> Object {
-    let details = status.details.iter();
-    let details = details.fold(Object::default(), |object, (what, is)| object.string(what, is));
+        .number("longer", numbers.waits.longer)
+        .json("sumSeconds", serde_json::Value::from(numbers.waits.sum.as_secs_f64()));
     Object::default()
         .boolean("running", true)
         .string("socket", socket)
         .number("pid", status.pid.into())
         .string("release", &status.release)
         .number("ageMs", millis(Duration::from_millis(status.age)))
-        .number("clients", status.clients)
-        .number("orphans", status.orphans)
-        .number("held", status.held)
-        .number("pending", status.pending)
+        .number("clients", numbers.clients)
+        .number("orphans", numbers.orphans)
+        .number("held", numbers.held)
+        .number("pending", numbers.pending)
         .if_known(status.reach.as_ref(), |it, reach| it.string("reach", reach))
         .object("details", &details)
+        .object("log", &log)
+        .objects("lastEnds", &ends)
+        .object("numbers", &named)
+        .object("waits", &waits)
 }
 
-fn lines(socket: &str, status: &Status, report: &Report) -> String {
+fn lines(socket: &str, status: &Status) -> String {
+    let numbers = &status.numbers;
     let mut rows = vec![
         ("socket".to_owned(), printable(socket)),
         ("process".to_owned(), status.pid.to_string()),
         ("release".to_owned(), printable(&status.release)),
         ("reach".to_owned(), printable(status.reach.as_deref().unwrap_or("this machine"))),
         ("age".to_owned(), elapsed(Duration::from_millis(status.age))),
-        ("clients".to_owned(), status.clients.to_string()),
-        ("orphans".to_owned(), format!("{} (commands whose navlock was killed)", status.orphans)),
-        ("held".to_owned(), status.held.to_string()),
-        ("pending".to_owned(), status.pending.to_string()),
+        ("clients".to_owned(), numbers.clients.to_string()),
+        ("orphans".to_owned(), format!("{} (commands whose navlock was killed)", numbers.orphans)),
+        ("held".to_owned(), numbers.held.to_string()),
+        ("pending".to_owned(), numbers.pending.to_string()),
     ];
     rows.extend(status.details.iter().map(|(what, is)| (printable(what), printable(is))));
-    rows.extend(report_rows(report));
-    let widest = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or_default();
-    let lines: Vec<_> = rows.iter().map(|(what, is)| format!("{what:widest$} {is}")).collect();
-    lines.join("\n") + "\n"
-}
-
-/// What a broker reports, for people.
-fn report_rows(report: &Report) -> Vec<(String, String)> {
-    let numbers = &report.numbers;
     let asked = format!(
         "{} locks granted, {} requests given up, {} locks lost, {} of them stolen",
         numbers.grants, numbers.aborts, numbers.losses, numbers.thefts
     );
-    let mut rows = vec![("so far".to_owned(), asked)];
-    if let Some(log) = &report.log {
+    rows.push(("so far".to_owned(), asked));
+    if let Some(log) = &status.log {
         let to = log.file.as_ref().map(|file| printable(file));
         let to = to.unwrap_or_else(|| "the error stream".to_owned());
         let missing = match numbers.log_lines_missing {
@@ -157,12 +142,14 @@ fn report_rows(report: &Report) -> Vec<(String, String)> {
         };
         rows.push(("log".to_owned(), format!("{to}, {}{missing}", printable(&log.filter))));
     }
-    rows.extend(report.ends.iter().take(ENDS).map(|end| {
+    rows.extend(status.ends.iter().take(ENDS).map(|end| {
         let ago = elapsed(end.at.elapsed().unwrap_or_default());
         let pid = end.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
         ("a session ended".to_owned(), format!("{ago} ago{pid}: {}", printable(&end.why)))
     }));
-    rows
+    let widest = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or_default();
+    let lines: Vec<_> = rows.iter().map(|(what, is)| format!("{what:widest$} {is}")).collect();
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]

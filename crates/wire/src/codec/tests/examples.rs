@@ -9,8 +9,8 @@ use navlock_core::{
 use navlock_engine::{FencingToken, Mode, Patience, RequestId, RequestKind, ResourceName};
 
 use crate::{
-    BootTime, Failure, FileTask, FromDaemon, LogState, LookEvent, NotStolen, Report, SessionEnd,
-    Status, TermBounds, ToDaemon,
+    BootTime, Failure, FileTask, FromDaemon, LogState, LookEvent, NotStolen, Numbers, SessionEnd,
+    Status, TermBounds, ToDaemon, Waits,
 };
 
 pub(super) fn request() -> RequestId {
@@ -193,8 +193,6 @@ pub(super) fn looking_from_daemon() -> Vec<FromDaemon> {
         FromDaemon::LookBegins { missed: 0, pids: None },
         FromDaemon::LookEvents { events },
         FromDaemon::LookComplete,
-        FromDaemon::Report { query: 3, report: Report::default() },
-        FromDaemon::Report { query: 3, report: report() },
         FromDaemon::Logs { query: 3, outcome: Ok("debug".to_owned()) },
         FromDaemon::Logs { query: 3, outcome: Err("no level".to_owned()) },
         FromDaemon::Deadlock { request: request(), told: "they wait".to_owned(), gives_way: true },
@@ -226,7 +224,6 @@ pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
             name: Some(lone_surrogate()),
             follow: true,
         },
-        ToDaemon::Report { query: 3 },
         ToDaemon::Log { query: u64::MAX, filter: "info,navlock::etcd=debug".to_owned() },
         ToDaemon::Steal {
             query: 3,
@@ -245,12 +242,19 @@ pub(super) fn looking_to_daemon() -> Vec<ToDaemon> {
     ]
 }
 
-pub(super) fn report() -> Report {
-    Report {
-        numbers: vec![("requests".to_owned(), u64::MAX), (String::new(), 0)],
-        waits: vec![(1_000, 7), (u64::MAX, u64::MAX)],
+pub(super) fn status() -> Status {
+    let waits = Waits {
+        bounds: vec![(Duration::from_micros(1), 7), (Duration::MAX, u64::MAX)],
         longer: 1,
-        waited: u64::MAX,
+        sum: Duration::MAX,
+    };
+    Status {
+        pid: 4711,
+        release: "0.2.0".to_owned(),
+        age: 86_400_000,
+        reach: Some("etcd at 10.0.0.1:2379, namespace navlock".to_owned()),
+        details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
+        numbers: Numbers { clients: 3, requests: u64::MAX, waits, ..Numbers::default() },
         ends: vec![
             SessionEnd {
                 at: SystemTime::UNIX_EPOCH,
@@ -260,7 +264,7 @@ pub(super) fn report() -> Report {
             SessionEnd { at: SystemTime::UNIX_EPOCH, pid: None, why: String::new() },
         ],
         log: Some(LogState { file: Some("/tmp/log".to_owned()), filter: "warn".to_owned() }),
-        pids: Some(4_026_531_836),
+        pid_namespace: Some(4_026_531_836),
     }
 }
 
@@ -326,20 +330,7 @@ pub(super) fn claims_from_daemon() -> Vec<FromDaemon> {
             left_out: 0,
             last: true,
         },
-        FromDaemon::Status {
-            query: 4,
-            status: Status {
-                pid: 4711,
-                release: "0.2.0".to_owned(),
-                age: 86_400_000,
-                clients: 3,
-                orphans: 1,
-                held: 2,
-                pending: 0,
-                reach: Some("etcd at 10.0.0.1:2379, namespace navlock".to_owned()),
-                details: vec![("nice".to_owned(), "10".to_owned()), (String::new(), String::new())],
-            },
-        },
+        FromDaemon::Status { query: 4, status: status() },
         FromDaemon::Settled,
     ]
 }

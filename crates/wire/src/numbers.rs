@@ -3,6 +3,8 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// The type of a number in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -23,8 +25,8 @@ macro_rules! numbers {
         ///
         /// When the owner of a name takes the lock without asking, this grant counts in
         /// [`taken`](Self::taken) and in no other number.
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        #[non_exhaustive]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(into = "ByName", from = "ByName")]
         pub struct Numbers {
             $(#[doc = concat!($what, ".")] pub $field: u64,)*
             /// How long the requests that were granted have waited.
@@ -73,8 +75,7 @@ numbers! {
 }
 
 /// How long requests have waited before they were granted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waits {
     /// Bounds, each with the number of requests that have waited no longer than this bound, and longer than
     /// the bound before it.
@@ -107,28 +108,25 @@ impl Numbers {
     pub fn named(&self) -> impl Iterator<Item = (String, u64)> {
         self.all().map(|((field, ..), value)| (in_camel_case(field), value))
     }
+}
 
-    pub(crate) fn from_wire(report: &navlock_wire::Report) -> Self {
-        let bounds = report.waits.iter();
-        let bounds = bounds.map(|&(bound, count)| (Duration::from_nanos(bound), count)).collect();
-        let (longer, sum) = (report.longer, Duration::from_nanos(report.waited));
-        let mut numbers = Self { waits: Waits { bounds, longer, sum }, ..Self::default() };
-        for (name, value) in &report.numbers {
-            numbers.set(name, *value);
+/// The numbers as they are sent: by name, because releases have more or fewer of them; and the waits.
+type ByName = (Vec<(String, u64)>, Waits);
+
+impl From<ByName> for Numbers {
+    fn from((numbers, waits): ByName) -> Self {
+        let mut known = Self { waits, ..Self::default() };
+        for (name, value) in numbers {
+            known.set(&name, value);
         }
-        numbers
+        known
     }
+}
 
-    pub(crate) fn to_wire(&self) -> navlock_wire::Report {
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let bounds = self.waits.bounds.iter().map(|(bound, count)| (nanos(*bound), *count));
-        navlock_wire::Report {
-            numbers: self.all().map(|((field, ..), value)| (field.to_owned(), value)).collect(),
-            waits: bounds.collect(),
-            longer: self.waits.longer,
-            waited: nanos(self.waits.sum),
-            ..navlock_wire::Report::default()
-        }
+impl From<Numbers> for ByName {
+    fn from(numbers: Numbers) -> Self {
+        let named = numbers.all().map(|((field, ..), value)| (field.to_owned(), value)).collect();
+        (named, numbers.waits)
     }
 }
 
@@ -200,9 +198,9 @@ mod tests {
 
     #[test]
     fn they_are_heard_as_they_are_said_and_unknown_ones_are_passed_over() {
-        let mut report = some().to_wire();
-        report.numbers.push(("unheard_of".to_owned(), 9));
-        assert_eq!(Numbers::from_wire(&report), some());
+        let (mut numbers, waits) = ByName::from(some());
+        numbers.push(("unheard_of".to_owned(), 9));
+        assert_eq!(Numbers::from((numbers, waits)), some());
         assert!(some().named().any(|named| named == ("sessionsEndedBadly".to_owned(), 1)));
     }
 }
