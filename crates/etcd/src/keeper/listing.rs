@@ -93,14 +93,8 @@ impl Keeper {
         if let Some((made, lease)) = owned {
             self.begin_owned(bucket, name, made, lease);
         }
-        let Some(opened) = self.buckets.get_mut(&bucket) else { return };
-        let is_asked = opened
-            .bucket
-            .views
-            .get(name)
-            .is_some_and(|view| matches!(view.own, Ownership::Asked(_)));
-
-        let opened = &*opened;
+        let is_asked = matches!(self.own_state(bucket, name), Ownership::Asked(_));
+        let Some(opened) = self.buckets.get(&bucket) else { return };
         let Some(mirror) = opened.bucket.mirror(name) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();

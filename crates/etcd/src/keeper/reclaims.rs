@@ -17,7 +17,7 @@ use navlock_core::{
 use tokio::sync::oneshot;
 
 use super::{
-    AgentSerial, Call, Keeper, OpenedBucket,
+    AgentSerial, Call, Keeper,
     pending_reclaim::{RECLAIM_TIMEOUT, Reclaim},
     wake,
 };
@@ -71,12 +71,9 @@ impl Keeper {
     pub(super) fn advance_reclaims(&mut self) {
         let is_known = |keeper: &Self, reclaim: &Reclaim| {
             let bucket = keeper.agents.get(&reclaim.serial).map(|agent| agent.bucket);
-            let opened = bucket.and_then(|bucket| keeper.buckets.get(&bucket));
             let is_fresh = |of: &Mirror| of.is_listed() && of.revision() >= reclaim.after;
-            let is_known = |opened: &OpenedBucket, name: &NameKey| {
-                opened.bucket.mirror(name).is_none_or(is_fresh)
-            };
-            opened.is_none_or(|opened| reclaim.names.iter().all(|name| is_known(opened, name)))
+            let view = |name| keeper.view(bucket?, name);
+            reclaim.names.iter().filter_map(view).all(|view| is_fresh(&view.mirror))
         };
         while let Some(nth) = self.reclaims.iter().position(|reclaim| is_known(self, reclaim)) {
             let reclaim = self.reclaims.swap_remove(nth);
@@ -91,9 +88,9 @@ impl Keeper {
         let mut unseen = Vec::new();
         for reclaim in self.reclaims.iter().filter(|reclaim| reclaim.after > 0) {
             let Some(agent) = self.agents.get(&reclaim.serial) else { continue };
-            let Some(opened) = self.buckets.get(&agent.bucket) else { continue };
             let is_behind = |name: &&NameKey| {
-                opened.bucket.mirror(name).is_some_and(|of| of.revision() < reclaim.after)
+                let view = self.view(agent.bucket, name);
+                view.is_some_and(|view| view.mirror.revision() < reclaim.after)
             };
             let names = reclaim.names.iter().filter(is_behind).cloned();
             unseen.extend(names.map(|name| (agent.bucket, name)));
