@@ -164,7 +164,7 @@ impl Bucket {
                 }
             }
         }
-        let known = self.mirror(key).map(Mirror::revision);
+        let known = self.mirror(key).map(Mirror::version);
         let is_tried = known.is_some_and(|known| name.grants.were_made_at(known));
         if !name.is_idle() || is_tried {
             self.names.insert(key.clone(), name);
@@ -185,14 +185,14 @@ impl Bucket {
         around: &mut impl BucketHost,
     ) -> Option<Operation> {
         let mirror = self.mirror(key)?;
-        if name.grants.were_made_at(mirror.revision()) {
+        if name.grants.were_made_at(mirror.version()) {
             return None;
         }
         let granted = granted(mirror.grantable(), name.grants.most(), around);
         let stands = |entry: &&Entry, standing| self::standing(entry, around) == standing;
         let mut front = mirror.grantable();
         if !granted.is_empty() && front.any(|entry| stands(&entry, Standing::Wanted)) {
-            name.grants.note_made_at(mirror.revision());
+            name.grants.note_made_at(mirror.version());
             return Some(Operation::Grant(granted));
         }
         let front = mirror.grantable();
@@ -201,7 +201,7 @@ impl Bucket {
         if unwanted.is_empty() {
             return None;
         }
-        name.grants.note_made_at(mirror.revision());
+        name.grants.note_made_at(mirror.version());
         // If somebody has asked for the end of a request already, that end will remove the request.
         let is_asked_for = |request| {
             let asks = |todo: &Todo| matches!(todo, Todo::Remove(of, _) if of.request == request);

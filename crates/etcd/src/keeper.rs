@@ -320,7 +320,8 @@ impl Keeper {
     /// Now and then lists the names for which requests of ours wait.
     fn look_where_ours_wait(&mut self, bucket: u64) {
         let Some(opened) = self.buckets.get(&bucket) else { return };
-        let due = opened.bucket.views.iter().filter(|(_, view)| view.is_due());
+        let patience = self.options.times.time_to_live / 3;
+        let due = opened.bucket.views.iter().filter(|(_, view)| view.is_due(patience));
         // The mirrors are not asked, because they may have missed something.
         let table = self.shared.table();
         let due = due.filter(|(name, _)| table.waits_for(bucket, name));

@@ -3,10 +3,14 @@
 //! Sans-IO. A mirror takes in lists and events, and says which requests can be granted. It may be
 //! behind, but that does no harm: whatever is done because of it is a transaction that checks again.
 //! One thing need not be checked again: that no request waits in etcd before the mirror's first one. A
-//! mirror that has seen a request has also seen all earlier ones, and no later request gets a place
+//! mirror that was told of a request was told of all earlier ones as well, and no later request gets a place
 //! before it. The exception is an owner of the name, which may write requests with earlier places.
 //! But while the name is owned, nobody else grants it, and a mirror that sees an owner says that no
 //! request can be granted.
+//!
+//! What this connection has done itself enters the mirror with the answer to its transaction, before the
+//! watch tells of it. So the watch may tell of what was before, and that does not undo the outcome. A
+//! request that has entered so is granted only when the mirror was told of all that may be before it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -48,8 +52,10 @@ pub(crate) struct Mirror {
     places: HashMap<(Phase, RequestKey), QueueOrder, HashState>,
     /// The revision of the last list. Everything up to this revision is in the mirror.
     listed: i64,
-    /// The last revision of which the mirror has heard.
+    /// The last revision of which the mirror was told. Everything up to this revision is in the mirror.
     revision: i64,
+    /// The last change of each key that this connection has made in a later revision.
+    ahead: HashMap<(Phase, RequestKey), Event, HashState>,
 }
 
 /// A lock, or a request that waits.
@@ -85,9 +91,21 @@ pub(crate) struct Put {
 }
 
 impl Mirror {
-    /// The last revision of which the mirror has heard.
+    /// The last revision of which the mirror was told.
     pub(crate) fn revision(&self) -> i64 {
         self.revision
+    }
+
+    /// The last revisions of which the mirror knows, from others and from this connection itself. Each
+    /// change of the mirror changes one of them.
+    pub(crate) fn version(&self) -> (i64, i64) {
+        let ahead = self.ahead.values().map(|own| own.revision).max();
+        (self.revision, ahead.unwrap_or_default())
+    }
+
+    /// Whether this connection has done something of which the watch has not told yet.
+    pub(crate) fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
     }
 
     /// Whether the mirror has taken in a list, and so everything as of some revision.
@@ -106,22 +124,43 @@ impl Mirror {
         for event in listed {
             self.enter(event);
         }
-        self.listed = revision;
-        self.revision = revision;
+        (self.listed, self.revision) = (revision, revision);
+        self.settle();
+        for event in self.ahead.values().cloned().collect::<Vec<_>>() {
+            self.enter(event);
+        }
     }
 
-    /// Takes in an event. Returns whether it was new.
+    /// Takes in an event that the watch has told. Returns whether it was new.
     pub(crate) fn apply(&mut self, event: Event) -> bool {
         if event.revision <= self.listed {
             return false;
         }
         self.revision = self.revision.max(event.revision);
-        self.remove(&event.key);
-        self.enter(event);
+        let own = self.ahead.get(&(event.key.phase, event.key.request));
+        if own.is_none_or(|own| own.revision <= event.revision) {
+            self.enter(event);
+        }
         true
     }
 
+    /// Takes in what a transaction of this connection has done.
+    pub(crate) fn take_own(&mut self, changes: Vec<Event>) {
+        for event in changes {
+            if event.revision > self.revision {
+                self.ahead.insert((event.key.phase, event.key.request), event.clone());
+                self.enter(event);
+            }
+        }
+    }
+
+    /// To be called when the mirror was told of the last revision as a whole.
+    pub(crate) fn settle(&mut self) {
+        self.ahead.retain(|_, own| own.revision > self.revision);
+    }
+
     fn enter(&mut self, event: Event) {
+        self.remove(&event.key);
         let Event { key: LockKey { phase, mode, request, .. }, revision, put: Some(put) } = event
         else {
             return;
@@ -181,13 +220,13 @@ impl Mirror {
     pub(crate) fn grantable(&self) -> impl Iterator<Item = &Entry> {
         let is_nobodys = self.owners.is_empty();
         let (exclusive, shared) = (self.held.is_empty(), self.exclusive == 0);
-        Self::front(&self.queue, is_nobodys && exclusive, is_nobodys && shared)
+        self.front(is_nobodys && exclusive, is_nobodys && shared)
     }
 
     /// The requests, of all connections, that can be granted once this lock is released.
     pub(crate) fn successors(&self, of: RequestKey) -> impl Iterator<Item = &Entry> {
         let is_alone = self.is_alone(of);
-        Self::front(&self.queue, is_alone, is_alone)
+        self.front(is_alone, is_alone)
     }
 
     /// Whether this is the only lock, and nobody owns the name.
@@ -202,7 +241,7 @@ impl Mirror {
     pub(crate) fn successors_of_owner(&self, owner: u128) -> impl Iterator<Item = &Entry> {
         let is_alone =
             self.held.is_empty() && self.owners.len() == 1 && self.owners.contains_key(&owner);
-        Self::front(&self.queue, is_alone, is_alone)
+        self.front(is_alone, is_alone)
     }
 
     /// The owner key of this connection, if there is one.
@@ -221,18 +260,21 @@ impl Mirror {
     }
 
     /// The front of a queue, as far as it can be granted.
-    fn front(
-        queue: &BTreeMap<QueueOrder, Entry>,
-        exclusive: bool,
-        shared: bool,
-    ) -> impl Iterator<Item = &Entry> {
-        let first = queue.values().next().map(|entry| entry.mode);
+    fn front(&self, exclusive: bool, shared: bool) -> impl Iterator<Item = &Entry> {
+        let first = self.queue.values().next().map(|entry| entry.mode);
         let count = match first {
             Some(Mode::Exclusive) if exclusive => 1,
             Some(Mode::Shared) if shared => usize::MAX,
             _ => 0,
         };
-        queue.values().take_while(move |entry| Some(entry.mode) == first).take(count)
+        self.first().take_while(move |entry| Some(entry.mode) == first).take(count)
+    }
+
+    /// The requests that are known to be the first in the queue: the mirror was told of all that may be
+    /// before them, or an owner of the name has written them with the places that they had.
+    pub(crate) fn first(&self) -> impl Iterator<Item = &Entry> {
+        let is_known = |entry: &&Entry| entry.made <= self.revision || entry.order() < entry.made;
+        self.queue.values().take_while(is_known)
     }
 
     /// The lock, request or owner key of this identity, if it is there.

@@ -15,8 +15,8 @@ mod operation;
 use std::sync::Arc;
 
 use self::builders::{
-    admits, count, grant, hand_over, is_alone, is_long, leave, only_new, own, put, removals,
-    request, steal, stolen, whose,
+    admits, count, grant, hand_over, is_alone, leave, only_new, own, put, removals, request, steal,
+    stolen, whose,
 };
 #[cfg(test)]
 use self::operation::MOST_OPERATIONS;
@@ -29,9 +29,9 @@ pub(crate) use self::{
     },
 };
 use crate::{
-    data::{Answer, Check, StepResult, Transaction},
+    data::{Answer, Check, Step, StepResult, Transaction},
     ended::Ended,
-    keys::{LockKey, NameKey, NameKeys, Phase, RequestKey},
+    keys::{BucketKeys, NameKey, NameKeys, Phase, RequestKey},
     mirror::{Event, Put},
 };
 
@@ -67,106 +67,70 @@ impl Operation {
         }
     }
 
-    /// The outcome of the transaction.
-    pub(crate) fn read(&self, again: bool, answer: &Answer) -> Outcomes {
-        let revision = answer.revision;
-        let mut outcomes = Outcomes::default();
-        match self {
-            Self::Remove(_) | Self::HandOver(..) => {}
-            Self::Own(..) => {
-                let mut got = answer.results.iter().filter_map(|result| match result {
-                    StepResult::Got(made) => Some(*made),
-                    _ => None,
-                });
-                let (lock, owned) = (got.next().flatten(), got.next().flatten());
-                outcomes.was_held = answer.succeeded || lock.is_some();
-                outcomes.owned = if answer.succeeded { Some(revision) } else { owned };
-            }
-            Self::Leave(leaving) => {
-                let requests = leaving.entries.iter().map(|entry| (entry.phase, entry.ask.request));
-                let mut got = answer.results.iter().filter_map(|result| match result {
-                    StepResult::Got(made) => *made,
-                    _ => None,
-                });
-                let written = |(phase, request)| {
-                    let made = got.next().unwrap_or(revision);
-                    match phase {
-                        Phase::Queued => (request, Outcome::Queued(made)),
-                        Phase::Held | Phase::Owned => (request, Outcome::Held(made)),
-                    }
-                };
-                outcomes.requests = if answer.succeeded {
-                    requests.map(written).collect()
-                } else {
-                    found(requests.map(|(_, request)| request), answer)
-                };
-            }
-            Self::Grant(entries) => {
-                let requests = entries.iter().map(|entry| entry.request);
-                outcomes.requests = if answer.succeeded {
-                    requests.map(|request| (request, Outcome::Held(revision))).collect()
-                } else {
-                    found(requests, answer)
-                };
-            }
-            Self::Request(asks) => {
-                let requests = asks.iter().map(|ask| ask.request);
-                let Some(inner) = inner(again, answer) else {
-                    outcomes.requests = found(requests, answer);
-                    return outcomes;
-                };
-                let at_once = inner.succeeded && !is_long(asks);
-                outcomes.is_all = at_once && asks.first().is_some_and(|ask| is_alone(ask, inner));
-                let outcome = |nth| match nth {
-                    0 if at_once => Outcome::Held(revision),
-                    _ => Outcome::Queued(revision),
-                };
-                outcomes.requests =
-                    requests.enumerate().map(|(nth, request)| (request, outcome(nth))).collect();
-            }
-            Self::IfAvailable(_) | Self::Steal(..) => {
-                let Some((ask, rest)) = self.asks().split_first() else { return outcomes };
-                let request = ask.request;
-                let rest = rest.iter().map(|ask| (ask.request, Outcome::Unavailable));
-                let Some(inner) = inner(again, answer) else {
-                    outcomes.requests = found([request].into_iter(), answer);
-                    outcomes.requests.extend(rest);
-                    return outcomes;
-                };
-                let outcome =
-                    if inner.succeeded { Outcome::Held(revision) } else { Outcome::Unavailable };
-                outcomes.requests = [(request, outcome)].into_iter().chain(rest).collect();
-                outcomes.is_all =
-                    matches!(self, Self::IfAvailable(_)) && inner.succeeded && is_alone(ask, inner);
-                for result in &inner.results {
-                    match result {
-                        StepResult::Deleted(victims) => {
-                            outcomes.victims.extend_from_slice(victims);
-                        }
-                        StepResult::First(owner) => outcomes.owner.clone_from(owner),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        outcomes
+    /// What the transaction of this connection, which is `me`, has done to the keys of a name.
+    ///
+    /// Owner keys of other connections are left out. Such a connection may have written requests with earlier
+    /// places before it was robbed, and of these the watch tells first.
+    pub(crate) fn changes(
+        &self,
+        (keys, of): (&BucketKeys, &NameKey),
+        me: u128,
+        again: bool,
+        answer: &Answer,
+    ) -> Vec<Event> {
+        let transaction = self.transaction(&keys.name(of), again);
+        let mut changes = changes(&transaction, keys, answer.revision, answer);
+        changes.retain(|event| event.key.phase != Phase::Owned || event.key.request.owner == me);
+        changes
     }
 
-    /// All keys of a name after this operation, if it has granted the first of its requests in this
-    /// revision, and if nothing else was there.
-    pub(crate) fn all_events(&self, name: &NameKey, revision: i64) -> Vec<Event> {
-        let asks = match self {
-            Self::Request(asks) => asks,
-            _ => self.asks().get(..1).unwrap_or_default(),
-        };
-        let made = asks.iter().enumerate().map(|(nth, ask)| {
-            let &Ask { request, mode, lease, ref value } = ask;
-            let phase = if nth == 0 { Phase::Held } else { Phase::Queued };
-            let key = LockKey { name: name.clone(), phase, mode, request };
-            let put = Some(Put { made: revision, lease, value: Arc::from(&**value) });
-            Event { key, revision, put }
+    /// The outcome of the transaction, which has changed these keys.
+    pub(crate) fn read(&self, again: bool, answer: &Answer, changes: &[Event]) -> Outcomes {
+        let made = changes.iter().filter_map(|event| {
+            let made = event.put.as_ref()?.made;
+            match event.key.phase {
+                Phase::Held => Some((event.key.request, Outcome::Held(made))),
+                Phase::Queued => Some((event.key.request, Outcome::Queued(made))),
+                Phase::Owned => None,
+            }
         });
-        made.collect()
+        let mut outcomes = Outcomes { requests: made.collect(), ..Outcomes::default() };
+        let mut got = answer.results.iter().filter_map(|result| match result {
+            StepResult::Got(made) => Some(*made),
+            _ => None,
+        });
+        match self {
+            Self::Own(..) => {
+                let (lock, owned) = (got.next().flatten(), got.next().flatten());
+                outcomes.was_held = answer.succeeded || lock.is_some();
+                outcomes.owned = if answer.succeeded { Some(answer.revision) } else { owned };
+            }
+            Self::Grant(_) | Self::Leave(_) if !answer.succeeded => {
+                outcomes.requests = found(self.own().into_iter(), got);
+            }
+            Self::Request(_) | Self::IfAvailable(_) | Self::Steal(..) => {
+                let mut asked = self.own();
+                if let Some(inner) = inner(again, answer) {
+                    let is_granted = matches!(outcomes.requests[..], [(_, Outcome::Held(_)), ..]);
+                    let is_first = is_granted && !matches!(self, Self::Steal(..));
+                    let mut asks = self.asks().iter();
+                    outcomes.is_all =
+                        is_first && asks.next().is_some_and(|ask| is_alone(ask, inner));
+                    outcomes.owner = inner.results.iter().find_map(|result| match result {
+                        StepResult::First(owner) => owner.clone(),
+                        _ => None,
+                    });
+                } else {
+                    // Of requests that do not wait, the first is granted, or none.
+                    let most = if matches!(self, Self::Request(_)) { asked.len() } else { 1 };
+                    outcomes.requests = found(asked.iter().take(most).copied(), got);
+                }
+                let refused = asked.drain(outcomes.requests.len()..);
+                outcomes.requests.extend(refused.map(|request| (request, Outcome::Unavailable)));
+            }
+            _ => {}
+        }
+        outcomes
     }
 
     /// The requests that this operation makes.
@@ -202,6 +166,36 @@ impl Operation {
     }
 }
 
+/// What a transaction has done to the keys of a bucket in this revision, according to its answer.
+fn changes(of: &Transaction, keys: &BucketKeys, revision: i64, answer: &Answer) -> Vec<Event> {
+    let mut changes: Vec<Event> = Vec::new();
+    let change = |key: &[u8], put| Some(Event { key: keys.parse(key)?, revision, put });
+    let steps = if answer.succeeded { &of.then } else { &of.or_else };
+    for (nth, step) in steps.iter().enumerate() {
+        match (step, answer.results.get(nth)) {
+            (Step::Put { key, value, lease }, _) => {
+                let put = Put { made: revision, lease: *lease, value: Arc::from(&**value) };
+                changes.extend(change(key, Some(put)));
+            }
+            (Step::Delete(key), _) => changes.extend(change(key, None)),
+            (Step::DeleteRange(..), Some(StepResult::Deleted(gone))) => {
+                changes.extend(gone.iter().filter_map(|key| change(key, None)));
+            }
+            (Step::Within(inner), Some(StepResult::Within(answer))) => {
+                changes.extend(self::changes(inner, keys, revision, answer));
+            }
+            // An earlier try may have made a key that this one has put again.
+            (Step::Get(key), Some(StepResult::Got(Some(made)))) => {
+                let key = keys.parse(key);
+                let found = changes.iter_mut().find(|change| Some(&change.key) == key.as_ref());
+                found.into_iter().flat_map(|of| &mut of.put).for_each(|put| put.made = *made);
+            }
+            _ => {}
+        }
+    }
+    changes
+}
+
 /// The outcome of the transaction itself; `None` if it was nested in another one and was not done
 /// this time.
 fn inner(again: bool, answer: &Answer) -> Option<&Answer> {
@@ -217,15 +211,11 @@ fn inner(again: bool, answer: &Answer) -> Option<&Answer> {
 /// What the transaction has found at the two keys of each request.
 fn found(
     requests: impl Iterator<Item = RequestKey>,
-    answer: &Answer,
+    mut got: impl Iterator<Item = Option<i64>>,
 ) -> Vec<(RequestKey, Outcome)> {
-    let mut results = answer.results.iter().map(|result| match result {
-        StepResult::Got(made) => *made,
-        _ => None,
-    });
     requests
         .map(|request| {
-            let (held, queued) = (results.next().flatten(), results.next().flatten());
+            let (held, queued) = (got.next().flatten(), got.next().flatten());
             let outcome = match (held, queued) {
                 (Some(made), _) => Outcome::Held(made),
                 (None, Some(made)) => Outcome::Queued(made),

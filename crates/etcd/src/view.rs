@@ -174,14 +174,6 @@ impl View {
         self.granted = (0, Uptime::now());
     }
 
-    /// A name for which etcd had exactly these keys at this revision. The watch tells everything
-    /// after that.
-    pub(crate) fn known(watch: u64, all: Vec<Event>, revision: i64) -> Self {
-        let mut view = Self { early: None, ..Self::unknown(watch) };
-        view.mirror.reset(all, revision);
-        view
-    }
-
     /// Notes that the watch has begun. What was there before has to be listed. A list that is on
     /// its way already is too old.
     pub(crate) fn begin(&mut self) {
@@ -208,8 +200,11 @@ impl View {
         is_it
     }
 
-    pub(crate) fn is_due(&self) -> bool {
-        self.looked.elapsed() > CHECK_INTERVAL
+    /// Whether to list the name again: now and then, and after this time if the watch has not told of what this
+    /// connection has done. Its requests may be the next ones then, and it does not know that.
+    pub(crate) fn is_due(&self, patience: Duration) -> bool {
+        let since = self.looked.elapsed();
+        since > CHECK_INTERVAL || since > patience && self.mirror.is_ahead()
     }
 
     /// Notes whether this connection uses the name. Returns since when it does not.

@@ -49,8 +49,8 @@ pub(super) struct Name {
 ///
 /// | from | to | when |
 /// |---|---|---|
-/// | not tried | tried at a revision | a grant is sent, or what is in front cannot be granted |
-/// | tried at a revision | not tried | the mirror has another revision |
+/// | not tried | tried at a version | a grant is sent, or what is in front cannot be granted |
+/// | tried at a version | not tried | the mirror has another version |
 /// | together | apart, not tried | a grant found that a lease had ended |
 /// | any | together, not tried | time has passed, or etcd has begun anew |
 #[derive(Debug, Default)]
@@ -58,19 +58,19 @@ pub(super) struct GrantTries {
     /// Whether requests are granted one by one, because the lease of one of several had ended, and it is
     /// not known which one.
     is_apart: bool,
-    /// The revision of the mirror at which a grant was last tried.
-    at: Option<i64>,
+    /// The version of the mirror at which a grant was last tried.
+    at: Option<(i64, i64)>,
 }
 
 impl GrantTries {
-    /// Whether a grant was tried at this revision of the mirror: the next try would have the same
+    /// Whether a grant was tried at this version of the mirror: the next try would have the same
     /// outcome.
-    pub(super) fn were_made_at(&self, revision: i64) -> bool {
-        self.at == Some(revision)
+    pub(super) fn were_made_at(&self, version: (i64, i64)) -> bool {
+        self.at == Some(version)
     }
 
-    pub(super) fn note_made_at(&mut self, revision: i64) {
-        self.at = Some(revision);
+    pub(super) fn note_made_at(&mut self, version: (i64, i64)) {
+        self.at = Some(version);
     }
 
     /// How many requests one transaction grants at most.

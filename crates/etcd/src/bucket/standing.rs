@@ -20,7 +20,7 @@ pub(super) fn run(view: &View, around: &impl BucketHost) -> Vec<Entry> {
         return Vec::new();
     }
     let mut last = None;
-    let run = view.mirror.queue().take(MOST).take_while(|entry| {
+    let run = view.mirror.first().take(MOST).take_while(|entry| {
         let Owner::Request(id) = around.owner(entry.request, entry.made) else { return false };
         let is_wanted = matches!(around.status(id), Status::Pending(_));
         let is_later = last.replace(id.serial()) < Some(id.serial());

@@ -186,7 +186,8 @@ fn released(all: &[(u64, i64)]) -> Operation {
     };
     let events: Vec<_> = (1..).zip(all).map(event).collect();
     let revision = events.iter().map(|event| event.revision).max().unwrap_or(0);
-    let mut view = View::known(0, events, revision);
+    let mut view = View::unknown(0);
+    view.mirror.reset(events, revision);
     view.owned_after(1);
     bucket.views.insert(name(), view);
     bucket.push(name(), Todo::Remove(release(all[0].0), None));

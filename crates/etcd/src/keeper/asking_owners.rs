@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     clock::Uptime,
-    data::{Answer, KeyValue},
+    data::KeyValue,
     table::Status,
-    transactions::{Ask, AskPurpose, Force, Operation, Outcome, Owning, ask_owner},
+    transactions::{Ask, AskPurpose, Force, Operation, Outcome, Outcomes, Owning, ask_owner},
 };
 use navlock_core::Mode;
 use std::time::Duration;
@@ -25,11 +25,10 @@ impl Keeper {
     /// Whether a request has found that another connection owns the name, in a case where the owner
     /// may not need the name, or has to cease to grant it. If so, this asks the owner to give up
     /// the name, and the request is made again in a moment.
-    pub(super) fn asks_owner(&mut self, of: &Operated, answer: &Answer) -> bool {
+    pub(super) fn asks_owner(&mut self, of: &Operated, outcomes: &Outcomes) -> bool {
         if !matches!(of.operation, Operation::IfAvailable(_) | Operation::Steal(..)) {
             return false;
         }
-        let outcomes = of.operation.read(of.tries > 0, answer);
         let mut table = self.shared.table();
         let mut waits = of.operation.own().into_iter().filter_map(|key| self.slots.holder(key));
         if !waits.any(|id| matches!(table.status(id), Status::Pending(_))) {
@@ -38,7 +37,7 @@ impl Keeper {
         drop(table);
         let asked = of.asked.unwrap_or(OwnerAsked { begun: Uptime::now(), seen: i64::MAX });
         let is_refused = outcomes.requests.iter().any(|&(_, of)| of == Outcome::Unavailable);
-        let next = match (&of.operation, outcomes.owner) {
+        let next = match (&of.operation, outcomes.owner.clone()) {
             (Operation::Steal(ask, force), owned) if is_refused => {
                 Some(self.force(of, ask, force, asked, owned))
             }

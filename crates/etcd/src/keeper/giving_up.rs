@@ -80,37 +80,29 @@ impl Keeper {
         written: bool,
         outcomes: &[(RequestKey, Outcome)],
     ) {
+        let gone = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Gone);
+        let mut gone: Vec<_> = gone.map(|&(key, _)| key).collect();
+        // Or else there is more to write, or this owner key was a stray key.
+        let is_over = (!written || leaving.is_last)
+            && self.own_state(bucket, name) == Ownership::Leaving(leaving.made);
+        if is_over {
+            self.set_own(bucket, name, Ownership::No);
+            let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
+            gone.extend(rest.into_iter().flatten().map(|entry| entry.ask.request));
+        }
         let why =
             |of| self.view(bucket, name).map_or(Lost::Removed, |view| view.mirror.why_gone(of));
         let (mut wakers, mut again) = (Vec::new(), Vec::new());
         let mut table = self.shared.table();
-        for &(key, outcome) in outcomes {
-            let Some(id) = self.slots.holder(key) else { continue };
-            match (outcome, table.status(id)) {
-                (Outcome::Held(made), Status::Held(_)) => table.settle(id, made),
-                (Outcome::Gone, Status::Held(grant)) => {
-                    wakers.extend(table.lose(id, why(grant.token)));
-                }
-                (Outcome::Gone, Status::Pending(_)) => again.extend(table.wait_again(id)),
-                // The other outcomes are told like those of any request that etcd answers.
-                _ => {}
+        for id in gone.into_iter().filter_map(|key| self.slots.holder(key)) {
+            match table.status(id) {
+                Status::Held(grant) => wakers.extend(table.lose(id, why(grant.token))),
+                _ => again.extend(table.wait_again(id)),
             }
         }
         drop(table);
         wake(wakers);
         self.ask_again(again);
-        // There is more to write, or this owner key was a stray key.
-        let is_over = !written || leaving.is_last;
-        if !is_over || self.own_state(bucket, name) != Ownership::Leaving(leaving.made) {
-            return;
-        }
-        self.set_own(bucket, name, Ownership::No);
-        let rest = self.buckets.get_mut(&bucket).map(|opened| opened.bucket.stop_leaving(name));
-        let gone: Vec<_> =
-            rest.into_iter().flatten().map(|entry| (entry.ask.request, Outcome::Gone)).collect();
-        if !gone.is_empty() {
-            self.given_up(bucket, name, leaving, false, &gone);
-        }
     }
 
     /// Whether it is still wanted to write the locks and requests of a name that is given up. All

@@ -129,7 +129,7 @@ explore! {
     watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 25_000;
     a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 45_000;
     a_single_owner_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
-    a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 12_000;
+    a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 11_000;
     several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;
     a_single_owner_that_is_deaf: [AGAIN, HOLDER], DEAF, WARM, 8000;
     a_single_owner_that_is_deaf_is_robbed: [HOLDS_AGAIN, ROBBER], DEAF, WARM, 3000;
@@ -199,6 +199,8 @@ search! {
     somebody_removes_a_key: [CROWD, READER, WRITER], EVICT, 300;
     somebody_removes_a_key_while_a_watch_is_away: [WRITER, READER], Faults { watches: 1, ..EVICT }, 300;
     a_crowd_of_one_machine: [CROWD, WRITER], NONE, 300;
+    a_crowd_that_is_deaf: [CROWD, WRITER], DEAF, 300;
+    a_crowd_that_is_deaf_and_calls_get_lost: [CROWD, READER], Faults { calls: 1, ..DEAF }, 300;
     a_lease_of_a_crowd_is_ended: [CROWD, WRITER], REVOKE, 300;
     a_lease_is_ended_and_another_has_more: [BESIDE], REVOKE, 300;
     a_reclaimed_lease_is_ended_and_others_have_another: [BESIDE], Faults { kills: 1, ..REVOKE }, 1000;
@@ -243,6 +245,7 @@ search! {
     watches_of_a_run_begin_anew: [RUN, WRITER], Faults { calls: 1, ..WATCH }, 1000;
     a_run_is_cut_off: [RUN, WRITER], CUT, 1000;
     a_run_is_cut_off_for_a_moment: [RUN, WRITER], NOTICED_CUT, 1000;
+    a_run_is_deaf: [RUN, WRITER], DEAF, 1000;
     a_run_is_killed: [RUN, WRITER], Faults { calls: 1, ..KILL }, 1000;
     the_lease_of_a_run_is_ended: [RUN, WRITER], REVOKE, 1000;
     somebody_removes_a_request_of_a_run: [RUN, WRITER], EVICT, 1000;

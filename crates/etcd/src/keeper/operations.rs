@@ -10,10 +10,12 @@ use crate::{
     failure::Failure,
     keys::{NameKey, Phase, RequestKey},
     load::Turn,
+    mirror::Event,
     slots::Owner,
     table::{State, Status},
     tokens::{Grant, token},
-    transactions::{Ask, Leaving, Operation, Outcome},
+    transactions::{Ask, Leaving, Operation, Outcome, Outcomes},
+    view::Ownership,
 };
 
 /// The pause before an operation whose outcome is unknown is tried again.
@@ -96,20 +98,22 @@ impl Keeper {
         }
         let (bucket, name) = (of.bucket, of.name.clone());
         match result {
-            Ok(answer) if self.asks_owner(&of, &answer) => return,
-            Ok(answer) => self.succeeded(&of, &answer),
+            Ok(answer) => {
+                let Some(opened) = self.buckets.get(&bucket) else { return };
+                let (keys, again) = (&opened.bucket.keys, of.tries > 0);
+                let changes = of.operation.changes((keys, &name), self.slots.me(), again, &answer);
+                let outcomes = of.operation.read(again, &answer, &changes);
+                if self.asks_owner(&of, &outcomes) {
+                    return;
+                }
+                self.succeeded(&of, &answer, changes, &outcomes);
+            }
             Err(Failure::Unknown(_)) => {
                 for key in of.operation.own() {
                     self.slots.doubt(key);
                 }
-                // A lock that may have been handed over must not be handed over again because the
-                // mirror is behind.
-                let operation = match of.operation {
-                    Operation::HandOver(from, _) => Operation::Remove(vec![from]),
-                    other => other,
-                };
                 let tries = of.tries + 1;
-                let (of, delay) = (Operated { operation, tries, ..of }, pause(tries));
+                let (of, delay) = (Operated { tries, ..of }, pause(tries));
                 self.calls.push_back(Call::Pause { of, delay });
                 return;
             }
@@ -132,26 +136,47 @@ impl Keeper {
         self.forget(bucket);
     }
 
-    pub(super) fn succeeded(&mut self, of: &Operated, answer: &Answer) {
-        let outcomes = of.operation.read(of.tries > 0, answer);
+    fn succeeded(
+        &mut self,
+        of: &Operated,
+        answer: &Answer,
+        changes: Vec<Event>,
+        outcomes: &Outcomes,
+    ) {
+        // The watch tells of the changes as well, but it may be late.
+        let is_there = |&(_, outcome)| matches!(outcome, Outcome::Held(_) | Outcome::Queued(_));
+        let known = outcomes.is_all.then(|| (changes.clone(), answer.revision));
+        if outcomes.requests.iter().any(is_there) {
+            self.open_view(of.bucket, &of.name, known);
+        }
+        let is_theft = matches!(of.operation, Operation::Steal(..));
+        let robbed = changes.iter().filter(|event| is_theft && event.put.is_none());
+        let (own, robbed): (Vec<_>, Vec<_>) =
+            robbed.map(|event| event.key.clone()).partition(|key| key.phase == Phase::Owned);
+        if let Some(view) = self.view_mut(of.bucket, &of.name) {
+            view.mirror.take_own(changes);
+        }
         // The holders whom the thief has robbed are told first, so that they know of the theft when
         // the thief hears of its lock.
-        self.robbed(of.bucket, &of.name, &outcomes.victims);
+        if !own.is_empty() && matches!(self.own_state(of.bucket, &of.name), Ownership::Since(_)) {
+            self.lose_name(of.bucket, &of.name, Lost::Stolen);
+        }
         let Some(opened) = self.buckets.get(&of.bucket) else { return };
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
-        for victim in &outcomes.victims {
-            let victim = opened.bucket.keys.parse(victim);
-            let Some(victim) = victim.filter(|key| key.phase == Phase::Held) else { continue };
-            let victim = victim.request;
-            if let Owner::Request(id) = self.slots.owner(victim, answer.revision) {
+        for victim in robbed {
+            if let Owner::Request(id) = self.slots.owner(victim.request, answer.revision) {
                 wakers.extend(table.lose(id, Lost::Stolen));
             }
         }
         for &(request, outcome) in &outcomes.requests {
             let Some(id) = self.slots.holder(request) else { continue };
             let state = match outcome {
-                Outcome::Held(made) => State::Held(Grant::at(made), Vec::new()),
+                Outcome::Held(made) => {
+                    // An owner of the name has granted the lock before it was written.
+                    table.settle(id, made);
+                    State::Held(Grant::at(made), Vec::new())
+                }
                 Outcome::Queued(made) => {
                     table.queued(id, made);
                     continue;
@@ -194,13 +219,6 @@ impl Keeper {
                 self.given_up(of.bucket, &of.name, leaving, is_done, &outcomes.requests);
             }
             _ => {}
-        }
-        let is_there = |outcome| matches!(outcome, Outcome::Held(_) | Outcome::Queued(_));
-        if outcomes.is_all {
-            let all = of.operation.all_events(&of.name, answer.revision);
-            self.open_view(of.bucket, &of.name, Some((all, answer.revision)));
-        } else if outcomes.requests.iter().any(|&(_, outcome)| is_there(outcome)) {
-            self.open_view(of.bucket, &of.name, None);
         }
     }
 

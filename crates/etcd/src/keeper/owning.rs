@@ -322,19 +322,6 @@ impl Keeper {
         self.ask_again(again);
     }
 
-    /// To be called when a request of ours has stolen these locks from their holders. This
-    /// connection may have owned the name.
-    pub(super) fn robbed(&mut self, bucket: u64, name: &NameKey, victims: &[Vec<u8>]) {
-        if victims.is_empty() || !matches!(self.own_state(bucket, name), Ownership::Since(_)) {
-            return;
-        }
-        let Some(opened) = self.buckets.get(&bucket) else { return };
-        let owned = opened.bucket.keys.name(name).owned(self.slots.me());
-        if victims.contains(&owned) {
-            self.lose_name(bucket, name, Lost::Stolen);
-        }
-    }
-
     /// Loses all names that are owned under a lease that is lost.
     pub(super) fn lose_names_under(&mut self, lease: i64, how: Lost) {
         let owned = self.shared.table().owned_under(lease);

@@ -40,10 +40,11 @@ impl Keeper {
         let watch = self.next_watch;
         self.next_watch += 1;
         let from = known.as_ref().map(|&(_, revision)| revision + 1);
-        let mut view = match known {
-            Some((all, revision)) => View::known(watch, all, revision),
-            None => View::unknown(watch),
-        };
+        let mut view = View::unknown(watch);
+        if let Some((all, revision)) = known {
+            view.early = None;
+            view.mirror.reset(all, revision);
+        }
         view.owned_after(self.options.taken);
         opened.bucket.views.insert(name.clone(), view);
         self.watches.insert(watch, (bucket, name.clone()));
@@ -214,6 +215,7 @@ impl Keeper {
                 (_, None) | (Finding::Nothing, _) => {}
             }
         }
+        view.mirror.settle();
         // This is told together with the grants, so that a thief finds that the robbed holders know
         // of the theft.
         let fallout = self.judge_gone(bucket, name, &mut table, &mut wakers, gone, &thefts);

@@ -151,3 +151,48 @@ fn only_another_holder_is_evidence_of_a_theft() {
     mirror.apply(put(Held, Exclusive, request(OTHER, 2), 3));
     assert_eq!(mirror.why_gone(crate::tokens::token(1)), Lost::Stolen);
 }
+
+#[test]
+fn an_event_that_is_older_than_an_outcome_does_not_undo_it() {
+    let of = request(ME, 1);
+    let mut mirror = mirror([put(Queued, Exclusive, of, 1)]);
+    mirror.take_own(vec![delete(Queued, Exclusive, of, 5), put(Held, Exclusive, of, 5)]);
+    // The request has said something more before it was granted.
+    assert!(mirror.apply(put(Queued, Exclusive, of, 3)));
+    mirror.settle();
+    assert!(mirror.get(Held, of).is_some() && mirror.get(Queued, of).is_none());
+    mirror.take_own(vec![delete(Held, Exclusive, of, 6)]);
+    for event in [delete(Queued, Exclusive, of, 5), put(Held, Exclusive, of, 5)] {
+        mirror.apply(event);
+    }
+    mirror.settle();
+    assert!(mirror.entries().count() == 0 && mirror.is_ahead());
+    mirror.apply(delete(Held, Exclusive, of, 6));
+    mirror.settle();
+    assert!(!mirror.is_ahead());
+    mirror.apply(put(Held, Exclusive, of, 7));
+    assert!(mirror.get(Held, of).is_some());
+}
+
+#[test]
+fn an_outcome_that_is_later_than_a_list_stays() {
+    let (of, gone) = (request(ME, 1), request(ME, 2));
+    let mut mirror = Mirror::default();
+    mirror.take_own(vec![put(Held, Exclusive, of, 8), delete(Queued, Shared, gone, 8)]);
+    mirror.reset([put(Queued, Shared, gone, 3)], 7);
+    assert!(mirror.get(Held, of).is_some() && mirror.get(Queued, gone).is_none());
+    mirror.reset([put(Queued, Shared, gone, 9)], 9);
+    assert!(mirror.get(Held, of).is_none() && mirror.get(Queued, gone).is_some());
+}
+
+#[test]
+fn a_request_is_first_when_all_before_it_were_told() {
+    let mut mirror = Mirror::default();
+    mirror.reset([], 1);
+    mirror.take_own(vec![put(Queued, Exclusive, request(ME, 1), 5)]);
+    assert_eq!(grantable(&mirror), []);
+    mirror.apply(put(Queued, Exclusive, request(OTHER, 2), 4));
+    assert_eq!(grantable(&mirror), [2]);
+    mirror.apply(delete(Queued, Exclusive, request(OTHER, 2), 6));
+    assert_eq!(grantable(&mirror), [1]);
+}

@@ -157,8 +157,6 @@ pub(crate) struct Outcomes {
     pub(crate) requests: Vec<(RequestKey, Outcome)>,
     /// Whether the name has no other keys at this revision.
     pub(crate) is_all: bool,
-    /// The keys of the locks that were stolen.
-    pub(crate) victims: Vec<Vec<u8>>,
     /// The revision since which this connection owns the name.
     pub(crate) owned: Option<i64>,
     /// Whether the lock that had to be released in exchange was still there, so that no earlier try

@@ -70,7 +70,8 @@ fn etcd_takes_as_many_operations_as_any_transaction_has() {
 #[test]
 fn an_entry_given_up_by_a_repeated_call_says_when_it_was_written() {
     let name = NameKey::new(&ResourceName::try_from("db").unwrap());
-    let keys = BucketKeys::new("navlock", "b").name(&name);
+    let bucket = BucketKeys::new("navlock", "b");
+    let keys = bucket.name(&name);
     let ask = |nth| Ask { request: key(nth), mode: Mode::Exclusive, lease: 1, value: Vec::new() };
     let entries = [Phase::Held, Phase::Queued];
     let entries =
@@ -78,13 +79,15 @@ fn an_entry_given_up_by_a_repeated_call_says_when_it_was_written() {
     let leaving = leaving(entries, []);
     let made = |again, results| {
         let answer = Answer { revision: 9, cluster: 1, succeeded: true, results };
-        leaving.read(again, &answer).requests
+        let changes = leaving.changes((&bucket, &name), 1, again, &answer);
+        leaving.read(again, &answer, &changes).requests
     };
     let gets = leaving.transaction(&keys, true).then;
     let is_asked = |step: &&Step| matches!(step, Step::Get(_));
     assert_eq!(gets.iter().filter(is_asked).count(), 2);
     let (lock, request) = (key(0), key(1));
-    let found = vec![StepResult::Got(Some(5)), StepResult::Got(Some(6))];
+    let found = [5, 6].map(|made| StepResult::Got(Some(made)));
+    let found = [StepResult::Done, StepResult::Done].into_iter().chain(found).collect();
     let before = [(lock, Outcome::Held(5)), (request, Outcome::Queued(6))];
     assert_eq!(made(true, found), before);
     let now = [(lock, Outcome::Held(9)), (request, Outcome::Queued(9))];

@@ -2,9 +2,9 @@
 //! name beside another.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use navlock_core::{LockManager, blocking::block_on_timeout};
@@ -14,9 +14,9 @@ use super::{
     exclusive,
     owning::{beside, own, revision, until},
     proxy::Proxy,
-    soon,
+    soon, until_waiting,
 };
-use crate::server::{Server, connect};
+use crate::server::{DEADLINE, Server, connect};
 
 /// A look at an owner that cannot hear takes less than half of this. So a thief that does not wait for the
 /// end of the term comes while the owner still grants.
@@ -108,6 +108,68 @@ fn an_owner_whose_watch_hangs_gives_up_what_others_wait_for() {
         let token = guard.fencing_token();
         drop(guard);
         assert!(waits.join().unwrap().fencing_token() > token);
+    });
+}
+
+/// Takes a name again and again until this is over. Counts the grants of which etcd was asked.
+fn take_until(locks: &LockManager, is_over: &AtomicBool, asked: &AtomicU64) {
+    let mut request = locks.lock("db").into_future();
+    while !is_over.load(SeqCst) {
+        // Who gives up leaves the queue.
+        let Some(guard) = block_on_timeout(&mut request, Duration::from_millis(20)) else {
+            continue;
+        };
+        // What an owner grants has a number behind the revision.
+        let is_etcds = guard.unwrap().fencing_token().get().trailing_zeros() >= 20;
+        asked.fetch_add(u64::from(is_etcds), SeqCst);
+        request = locks.lock("db").into_future();
+    }
+}
+
+#[test]
+fn an_owner_whose_watch_hangs_overtakes_only_with_what_was_asked_before() {
+    const CLIENTS: u64 = 5;
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let [a, b] = owner_and_other(&server, &cable);
+    own(&a, "db");
+    cable.hang_watches();
+    let (is_over, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| take_until(&beside(&a), &is_over, &asked));
+        }
+        // The owner reads its mailbox in each third of its time to live.
+        let (since, most) = (Instant::now(), 2 * TIME_TO_LIVE);
+        let granted = block_on_timeout(b.lock("db"), DEADLINE);
+        let (waited, before) = (since.elapsed(), asked.load(SeqCst));
+        is_over.store(true, SeqCst);
+        drop(granted.expect("it is granted").unwrap());
+        assert!(waited < most, "it has waited for {waited:?}");
+        assert!(before <= CLIENTS, "{before} have overtaken it");
+    });
+}
+
+#[test]
+fn a_machine_whose_watch_hangs_finds_that_its_request_is_the_next() {
+    let server = Server::start();
+    let cable = Proxy::to(server.port());
+    let options = |endpoint| EtcdOptions::new([endpoint]).time_to_live(TIME_TO_LIVE).keep_names(0);
+    let [a, b] = [cable.endpoint(), server.endpoint()].map(|endpoint| connect(&options(endpoint)));
+    let [a, b] = [a, b].map(|machine| machine.lock_manager("bucket"));
+    let guard = exclusive(&a, "db");
+    cable.hang_watches();
+    thread::scope(|scope| {
+        let next = scope.spawn(|| exclusive(&beside(&a), "db"));
+        until_waiting(&b, 1);
+        let last = scope.spawn(|| exclusive(&b, "db"));
+        until_waiting(&b, 2);
+        let since = Instant::now();
+        drop(guard);
+        drop(next.join().unwrap());
+        drop(last.join().unwrap());
+        let waited = since.elapsed();
+        assert!(waited < TIME_TO_LIVE, "it has waited for {waited:?}");
     });
 }
 
