@@ -126,7 +126,7 @@ explore! {
     two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 6500;
     readers_of_a_single_owner: [READER_AGAIN, READS], NONE, WARM, 2000;
     calls_of_a_single_owner_get_lost: [WRITER, HOLDER], CALL, WARM, 20_000;
-    watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 25_000;
+    watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 22_000;
     a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 45_000;
     a_single_owner_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
     a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 11_000;
