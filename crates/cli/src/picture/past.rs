@@ -213,7 +213,7 @@ impl Past {
 
     fn close(&mut self, name: LockName, entry: Entry, end: End) {
         let info = self.overview.info_of(&entry);
-        let texts = info.iter().chain(&end.by).map(|info| length(info)).sum();
+        let texts = info.iter().chain(&end.by).map(|info| info.size()).sum();
         let requested = self.requested.remove(&entry.id);
         let of_name = self.names.entry(name);
         // All entries share one copy of the name.
@@ -266,13 +266,6 @@ impl Past {
 
 fn find(entries: &[Entry], id: LockId) -> Option<&Entry> {
     entries.iter().find(|entry| entry.id == id)
-}
-
-/// The length of the texts that an agent has said of itself.
-fn length(info: &AgentInfo) -> usize {
-    let meta = info.meta.iter().flat_map(|(key, value)| [key, value]);
-    let texts = [&info.command, &info.user, &info.host, &info.why];
-    texts.into_iter().chain(meta).map(String::len).sum()
 }
 
 #[cfg(test)]
