@@ -273,7 +273,7 @@ impl ByHand {
     fn say(&mut self, message: &ToDaemon) -> io::Result<()> {
         let mut bytes = BytesMut::new();
         let sent = Sent { at: clock::monotonic(), message };
-        encode(sent, &mut bytes).map_err(io::Error::other)?;
+        encode(&sent, &mut bytes).map_err(io::Error::other)?;
         self.stream.write_all(&bytes)
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn without(bytes: &[u8], lost: RequestId) -> BytesMut {
         let is_lost = matches!(&message, ToDaemon::ClaimLock { request, .. } if *request == lost);
         if !is_lost {
             // This does not fail: the message was in a frame before, so it fits into a frame.
-            let _ = encode(Sent { at, message: &message }, &mut kept);
+            let _ = encode(&Sent { at, message: &message }, &mut kept);
         }
     }
     kept

@@ -14,7 +14,7 @@ use std::{
 use navlock_core::{
     Bucket, ClientId, Error, FailedName, LockGuard, LockManager, LockOptions, Mode, UserAgent,
     blocking::block_on,
-    host::{MemoryReach, Reach, RequestDetails, RequestKind},
+    host::{MemoryReach, Reach, RequestKind},
     look::LockId,
 };
 
@@ -230,9 +230,8 @@ fn of_two_by_which_there_came_to_be_a_cycle_one_fails() {
     let agents = [(); 2].map(|()| ClientId::random());
     let [one, two] = agents.map(|client_id| (bucket.open_agent(client_id), client_id));
     let request = |(agent, client_id), name: &str| {
-        let (name, kind) = (name.try_into().unwrap(), RequestKind::Wait(Mode::Exclusive));
-        let (ticket, _) =
-            bucket.request(agent, &name, kind, RequestDetails::default(), Waker::noop()).unwrap();
+        let (of, kind) = (name.try_into().unwrap(), RequestKind::Wait(Mode::Exclusive));
+        let (ticket, _) = bucket.request(agent, &of, kind, <_>::default(), Waker::noop()).unwrap();
         (ticket, LockId { client_id, serial: bucket.serial(ticket) })
     };
     let ((a, a_id), (_, b_id), (_, c_id)) =

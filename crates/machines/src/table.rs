@@ -43,7 +43,7 @@ pub use self::{
     owned_name::{GrantState, LocalOutcome, QueueOrder, Started, Usage},
 };
 use self::{
-    entries::{Agent, OnLeaseEnd, Request, is_over, narrow},
+    entries::{Agent, OnLeaseEnd, Request, forget_id, is_over, narrow},
     owned_name::Owned,
 };
 
@@ -221,8 +221,8 @@ impl Table {
         if let Some(agent) = request.agent {
             let agent = &mut self.agents[agent.index()];
             agent.requests.remove(&id.index());
-            let id_of = LockId { client_id: agent.client_id, serial: request.lock_serial };
-            forget_id(&mut self.ids, id_of, id.index());
+            let known = LockId { client_id: agent.client_id, serial: request.lock_serial };
+            forget_id(&mut self.ids, known, id.index());
             unname(&mut self.names, &request.of, id.index());
         }
         let agent = request.agent.and_then(|agent| self.agent(agent));
@@ -296,15 +296,9 @@ impl Table {
         Some(self.find(id)?.of.1.clone())
     }
 
-    /// The number by which all machines know this request of its agent; 0 if it is forgotten.
-    pub fn serial(&mut self, id: RequestId) -> u64 {
-        self.find(id).map_or(0, |request| request.lock_serial)
-    }
-
     /// The agent of the request.
     pub fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
-        let agent = self.find(id)?.agent?;
-        self.agent(agent)
+        self.find(id)?.agent.and_then(|agent| self.agent(agent))
     }
 
     /// Notes that a request waits since this revision.
@@ -388,14 +382,6 @@ impl Table {
             request.state.end(gone(self.store), Lost::Disconnected, &mut wakers);
         }
         wakers
-    }
-}
-
-/// Forgets that the request with this index has this id. Another one may have it by now, which an agent of another
-/// connection had before.
-fn forget_id(ids: &mut HashMap<LockId, usize, HashState>, id: LockId, index: usize) {
-    if ids.get(&id) == Some(&index) {
-        ids.remove(&id);
     }
 }
 

@@ -111,7 +111,7 @@ fn read<In: Message>(frame: &[u8]) -> Result<In, CodecError> {
 #[doc(hidden)]
 pub trait Outgoing: Serialize {}
 
-impl Outgoing for &FromDaemon {}
+impl Outgoing for FromDaemon {}
 
 impl Outgoing for Sent<&ToDaemon> {}
 
@@ -120,8 +120,8 @@ impl Outgoing for Sent<&ToDaemon> {}
 /// # Errors
 ///
 /// If the message is longer than a frame may be, or cannot be encoded.
-pub fn encode(message: impl Outgoing, bytes: &mut BytesMut) -> Result<(), CodecError> {
-    append_frame(bytes, |bytes| append(&message, bytes))
+pub fn encode(message: &impl Outgoing, bytes: &mut BytesMut) -> Result<(), CodecError> {
+    append_frame(bytes, |bytes| append(message, bytes))
 }
 
 /// Appends a frame with what `content` appends, or nothing if that fails.

@@ -9,7 +9,7 @@
 //!
 //! let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
 //! let mut bytes = BytesMut::new();
-//! encode(Sent { at: 7, message: &hello }, &mut bytes)?;
+//! encode(&Sent { at: 7, message: &hello }, &mut bytes)?;
 //! assert_eq!(decode::<Sent>(&mut bytes)?, Some(Sent { at: 7, message: hello }));
 //! # Ok::<(), navlock_wire::CodecError>(())
 //! ```

@@ -21,7 +21,7 @@ fn a_request_and_its_grant_are_said_and_heard_without_allocating() {
 
     let mut heard = (None, None);
     let allocated = allocation_counter::measure(|| {
-        encode(Sent { at: u64::MAX, message: &ask }, &mut bytes).unwrap();
+        encode(&Sent { at: u64::MAX, message: &ask }, &mut bytes).unwrap();
         heard.0 = decode::<Sent>(&mut bytes).unwrap().map(|sent| sent.message);
         encode(&granted, &mut bytes).unwrap();
         heard.1 = decode(&mut bytes).unwrap();

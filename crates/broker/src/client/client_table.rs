@@ -181,7 +181,7 @@ impl ClientTable {
             None => return,
         };
         // Encoding cannot fail: names and buckets that are too long were refused before.
-        let _ = encode(Sent { at: clock::now(), message }, bytes);
+        let _ = encode(&Sent { at: clock::now(), message }, bytes);
     }
 
     fn is_forked(&self) -> bool {

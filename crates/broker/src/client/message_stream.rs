@@ -44,7 +44,7 @@ impl MessageStream {
     pub(super) fn say(&self, message: &ToDaemon) -> Result<(), Reason> {
         let mut bytes = BytesMut::new();
         let sent = Sent { at: clock::now(), message };
-        encode(sent, &mut bytes).map_err(Reason::NotEncoded)?;
+        encode(&sent, &mut bytes).map_err(Reason::NotEncoded)?;
         if send(&self.socket, &mut bytes) { Ok(()) } else { Err(Reason::Silent(self.patience)) }
     }
 

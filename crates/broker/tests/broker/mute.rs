@@ -60,7 +60,7 @@ fn a_client_that_cannot_hear_of_a_grant_is_granted_nothing() {
     mute.stream.set_write_timeout(Some(LONG)).unwrap();
     let query = ToDaemon::Status { query: 0 };
     let mut bytes = BytesMut::new();
-    encode(Sent { at: 0, message: &query }, &mut bytes).unwrap();
+    encode(&Sent { at: 0, message: &query }, &mut bytes).unwrap();
     while mute.stream.write_all(&bytes).is_ok() {
         thread::yield_now();
     }

@@ -114,7 +114,7 @@ fn who_asks_and_does_not_read_keeps_nobody_waiting_and_is_hung_up_on() {
     let mut bytes = BytesMut::new();
     for query in 0..1000 {
         let message = &ToDaemon::Query { query, bucket: "app".into() };
-        encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
+        encode(&Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
     }
     let mut rounds = 0;
     while asker.stream.write_all(&bytes).is_ok() {

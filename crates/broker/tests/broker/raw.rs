@@ -42,7 +42,7 @@ impl Heard for FromDaemon {
 
     fn encode(message: &ToDaemon, bytes: &mut BytesMut) {
         let sent = Sent { at: clock::monotonic(), message };
-        encode(sent, bytes).unwrap();
+        encode(&sent, bytes).unwrap();
     }
 }
 

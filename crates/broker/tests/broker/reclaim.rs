@@ -187,7 +187,7 @@ fn an_inheritor_keeps_its_locks() {
         since: 0,
     };
     for message in [open(), claim(0, "db"), claim(1, "gone"), ToDaemon::Claimed] {
-        encode(Sent { at: 0, message: &message }, &mut bytes).unwrap();
+        encode(&Sent { at: 0, message: &message }, &mut bytes).unwrap();
     }
     inheritors.write_all(&bytes).unwrap();
     daemon.start();
@@ -213,7 +213,7 @@ fn killed_while_it_comes_back(is_inherited: bool) -> (LeasedDaemon, Option<File>
     let inheritors = is_inherited.then(|| {
         let mut bytes = BytesMut::new();
         for claim in &claims {
-            encode(Sent { at: 0, message: claim }, &mut bytes).unwrap();
+            encode(&Sent { at: 0, message: claim }, &mut bytes).unwrap();
         }
         let mut inheritors = lives(&daemon, &format!("{:032x}.locks", 7));
         inheritors.write_all(&bytes).unwrap();

@@ -250,7 +250,7 @@ impl Client {
         let mut bytes = BytesMut::new();
         for word in words {
             let sent = Sent { at: clock::monotonic(), message: word };
-            encode(sent, &mut bytes).expect("it is short");
+            encode(&sent, &mut bytes).expect("it is short");
         }
         // Who was hung up on hears of it.
         let _ = self.stream.as_mut().map(|stream| stream.write_all(&bytes));

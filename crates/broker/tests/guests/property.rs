@@ -181,7 +181,7 @@ impl Attacker {
     fn say(&mut self, at: u64, message: &ToDaemon) {
         let mut bytes = BytesMut::new();
         // What is longer than a message may be is not said.
-        if encode(Sent { at, message }, &mut bytes).is_ok() {
+        if encode(&Sent { at, message }, &mut bytes).is_ok() {
             self.send(&bytes);
         }
     }
@@ -303,7 +303,7 @@ impl Daemon {
         let mut bytes = BytesMut::new();
         for message in [&ToDaemon::Hello { oldest: VERSION, newest: VERSION }, &ToDaemon::Stop] {
             let sent = Sent { at: clock::monotonic(), message };
-            encode(sent, &mut bytes).expect("it is short");
+            encode(&sent, &mut bytes).expect("it is short");
         }
         stream.write_all(&bytes).expect("it reads");
         let _ = stream.read_to_end(&mut Vec::new());

@@ -70,7 +70,7 @@ impl Raw {
 fn bytes(messages: &[ToDaemon]) -> BytesMut {
     let mut bytes = BytesMut::new();
     for message in messages {
-        encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
+        encode(&Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
     }
     bytes
 }

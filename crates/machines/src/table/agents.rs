@@ -8,8 +8,8 @@ use slab::Slab;
 
 use super::{
     Table, Terminated,
-    entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, is_over, narrow},
-    forget_id, unname,
+    entries::{Again, Agent, AgentSerial, OnLeaseEnd, State, forget_id, is_over, narrow},
+    unname,
 };
 use crate::{
     clock::Uptime,

@@ -1,10 +1,15 @@
 //! Agents, requests and locks, as they stand in the table.
 
-use std::{collections::HashSet, mem, task::Waker};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+    task::Waker,
+};
 
 use navlock_core::{
     ClientId, Error, Lost, Mode, ResourceName,
     host::{Answer, RequestKind},
+    look::LockId,
 };
 use navlock_engine::{AgentId, RequestId};
 
@@ -234,4 +239,12 @@ pub(super) fn is_over(ends: Option<Uptime>) -> bool {
 
 pub(super) fn narrow(index: usize) -> u32 {
     u32::try_from(index).expect("memory ends before 2^32 agents or requests")
+}
+
+/// Forgets that the request with this index has this id. Another one may have it by now, which an agent of another
+/// connection had before.
+pub(super) fn forget_id(ids: &mut HashMap<LockId, usize, HashState>, id: LockId, index: usize) {
+    if ids.get(&id) == Some(&index) {
+        ids.remove(&id);
+    }
 }

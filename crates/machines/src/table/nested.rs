@@ -58,4 +58,9 @@ impl Table {
         let name = known.of.1.clone();
         (bucket.len() <= LONGEST_BUCKET).then(|| Outer { bucket: bucket.clone(), name, lock })
     }
+
+    /// The number by which all machines know this request of its agent; 0 if it is forgotten.
+    pub fn serial(&mut self, id: RequestId) -> u64 {
+        self.find(id).map_or(0, |request| request.lock_serial)
+    }
 }

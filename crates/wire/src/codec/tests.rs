@@ -34,7 +34,7 @@ impl Tested for Sent {
     }
 
     fn encode(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        encode(Sent { at: self.at, message: &self.message }, bytes)
+        encode(&Sent { at: self.at, message: &self.message }, bytes)
     }
 }
 

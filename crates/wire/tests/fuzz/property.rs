@@ -20,7 +20,7 @@ pub(crate) trait Said: Message + PartialEq + Debug {
 
 impl Said for Sent {
     fn say(&self, bytes: &mut BytesMut) -> Result<(), CodecError> {
-        encode(Sent { at: self.at, message: &self.message }, bytes)
+        encode(&Sent { at: self.at, message: &self.message }, bytes)
     }
 }
 

@@ -138,7 +138,7 @@ impl ClientTable {
         let mut bytes = BytesMut::new();
         for claim in self.claims(|state| matches!(state, State::Held(..))) {
             // Encoding cannot fail, as in `say`.
-            let _ = encode(Sent { at: 0, message: &claim }, &mut bytes);
+            let _ = encode(&Sent { at: 0, message: &claim }, &mut bytes);
         }
         bytes
     }

@@ -127,7 +127,7 @@ mod tests {
     impl Inner {
         fn say(&mut self, client: usize, message: &ToDaemon) {
             let sent = Sent { at: clock::now(), message };
-            encode(sent, &mut self.to_broker[client]).unwrap();
+            encode(&sent, &mut self.to_broker[client]).unwrap();
             self.ready.push(socket_key(client));
         }
     }

@@ -131,7 +131,7 @@ pub(super) fn request(serial: u64, name: &str, kind: RequestKind) -> ToDaemon {
 pub(super) fn bytes(messages: &[ToDaemon]) -> BytesMut {
     let mut bytes = BytesMut::new();
     for message in messages {
-        encode(Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
+        encode(&Sent { at: clock::monotonic(), message }, &mut bytes).unwrap();
     }
     bytes
 }
