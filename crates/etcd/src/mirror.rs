@@ -15,12 +15,14 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use navlock_core::{Lost, Mode};
 use navlock_engine::FencingToken;
 
 use crate::{
+    clock::Uptime,
     data::KeyValue,
     ended::Ended,
     hash::HashState,
@@ -54,8 +56,10 @@ pub(crate) struct Mirror {
     listed: i64,
     /// The last revision of which the mirror was told. Everything up to this revision is in the mirror.
     revision: i64,
-    /// The last change of each key that this connection has made in a later revision.
+    /// The last change of each key that this connection has made in a later revision than `revision`.
     ahead: HashMap<(Phase, RequestKey), Event, HashState>,
+    /// The revision of a change of our own that the watch is to tell next, and since when it is waited for.
+    awaited: Option<(i64, Uptime)>,
 }
 
 /// A lock, or a request that waits.
@@ -103,9 +107,9 @@ impl Mirror {
         (self.revision, ahead.unwrap_or_default())
     }
 
-    /// Whether this connection has done something of which the watch has not told yet.
-    pub(crate) fn is_ahead(&self) -> bool {
-        !self.ahead.is_empty()
+    /// Whether the watch has not told for this long what this connection has done.
+    pub(crate) fn is_behind(&self, patience: Duration) -> bool {
+        self.awaited.is_some_and(|(_, since)| since.elapsed() > patience)
     }
 
     /// Whether the mirror has taken in a list, and so everything as of some revision.
@@ -148,6 +152,7 @@ impl Mirror {
     pub(crate) fn take_own(&mut self, changes: Vec<Event>) {
         for event in changes {
             if event.revision > self.revision {
+                self.awaited.get_or_insert_with(|| (event.revision, Uptime::now()));
                 self.ahead.insert((event.key.phase, event.key.request), event.clone());
                 self.enter(event);
             }
@@ -157,6 +162,10 @@ impl Mirror {
     /// To be called when the mirror was told of the last revision as a whole.
     pub(crate) fn settle(&mut self) {
         self.ahead.retain(|_, own| own.revision > self.revision);
+        if self.awaited.is_some_and(|(awaited, _)| awaited <= self.revision) {
+            let next = self.ahead.values().map(|own| own.revision).min();
+            self.awaited = next.map(|next| (next, Uptime::now()));
+        }
     }
 
     fn enter(&mut self, event: Event) {

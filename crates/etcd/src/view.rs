@@ -200,11 +200,11 @@ impl View {
         is_it
     }
 
-    /// Whether to list the name again: now and then, and after this time if the watch has not told of what this
-    /// connection has done. Its requests may be the next ones then, and it does not know that.
+    /// Whether to list the name again: now and then, and if the watch has not told for this long what this
+    /// connection has done. Then the watch may also keep back that its requests are the next ones.
     pub(crate) fn is_due(&self, patience: Duration) -> bool {
         let since = self.looked.elapsed();
-        since > CHECK_INTERVAL || since > patience && self.mirror.is_ahead()
+        since > CHECK_INTERVAL || since > patience && self.mirror.is_behind(patience)
     }
 
     /// Notes whether this connection uses the name. Returns since when it does not.

@@ -120,20 +120,20 @@ explore! {
 
 explore! {
     OWNED;
-    a_single_owner_gives_the_name_up: [AGAIN, HOLDER], NONE, WARM, 8000;
-    a_single_owner_gives_the_name_to_a_request_that_does_not_wait: [AGAIN, TRIER], NONE, WARM, 50_000;
-    a_single_owner_is_robbed: [AGAIN, THIEF], NONE, WARM, 60_000;
-    two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 6500;
-    readers_of_a_single_owner: [READER_AGAIN, READS], NONE, WARM, 2000;
-    calls_of_a_single_owner_get_lost: [WRITER, HOLDER], CALL, WARM, 20_000;
-    watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 22_000;
-    a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 45_000;
-    a_single_owner_is_killed: [AGAIN, &[]], KILL, WARM, 20_000;
-    a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 11_000;
-    several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 40_000;
-    a_single_owner_that_is_deaf: [AGAIN, HOLDER], DEAF, WARM, 8000;
-    a_single_owner_that_is_deaf_is_robbed: [HOLDS_AGAIN, ROBBER], DEAF, WARM, 3000;
-    a_single_owner_whose_writes_wait_is_robbed: [HOLDS_AGAIN, ROBBER], STALL, WARM, 3000;
+    a_single_owner_gives_the_name_up: [AGAIN, HOLDER], NONE, WARM, 7000;
+    a_single_owner_gives_the_name_to_a_request_that_does_not_wait: [AGAIN, TRIER], NONE, WARM, 42_000;
+    a_single_owner_is_robbed: [AGAIN, THIEF], NONE, WARM, 51_000;
+    two_want_to_own_a_name: [WRITER, WRITER], NONE, WARM, 6000;
+    readers_of_a_single_owner: [READER_AGAIN, READS], NONE, WARM, 1700;
+    calls_of_a_single_owner_get_lost: [WRITER, HOLDER], CALL, WARM, 17_000;
+    watches_of_a_single_owner_begin_anew: [WRITER, HOLDER], WATCH, WARM, 19_000;
+    a_single_owner_is_cut_off: [WRITER, HOLDER], CUT, WARM, 38_000;
+    a_single_owner_is_killed: [AGAIN, &[]], KILL, WARM, 17_000;
+    a_single_owner_new_to_the_name: [AGAIN, HOLDER], NONE, COLD, 9000;
+    several_are_next: [SHORT_RUN, HOLDER], NONE, WARM, 34_000;
+    a_single_owner_that_is_deaf: [AGAIN, HOLDER], DEAF, WARM, 7000;
+    a_single_owner_that_is_deaf_is_robbed: [HOLDS_AGAIN, ROBBER], DEAF, WARM, 2600;
+    a_single_owner_whose_writes_wait_is_robbed: [HOLDS_AGAIN, ROBBER], STALL, WARM, 2600;
     a_single_owner_is_looked_at: [HOLDS_AGAIN, LOOKER], NONE, WARM, 100;
     a_name_that_becomes_owned_is_looked_at: [WRITER, LOOKER], NONE, WARM, 100;
 }

@@ -166,10 +166,10 @@ fn an_event_that_is_older_than_an_outcome_does_not_undo_it() {
         mirror.apply(event);
     }
     mirror.settle();
-    assert!(mirror.entries().count() == 0 && mirror.is_ahead());
+    assert!(mirror.entries().count() == 0 && !mirror.ahead.is_empty());
     mirror.apply(delete(Held, Exclusive, of, 6));
     mirror.settle();
-    assert!(!mirror.is_ahead());
+    assert!(mirror.ahead.is_empty());
     mirror.apply(put(Held, Exclusive, of, 7));
     assert!(mirror.get(Held, of).is_some());
 }
@@ -195,4 +195,37 @@ fn a_request_is_first_when_all_before_it_were_told() {
     assert_eq!(grantable(&mirror), [2]);
     mirror.apply(delete(Queued, Exclusive, request(OTHER, 2), 6));
     assert_eq!(grantable(&mirror), [1]);
+}
+
+#[test]
+fn a_mirror_is_behind_if_a_change_is_not_told_for_long_and_not_if_there_is_always_one_untold() {
+    let (mut mirror, patience) = (Mirror::default(), Duration::from_secs(3));
+    let mut now = Duration::from_secs(100);
+    let mut pass = || {
+        now += Duration::from_secs(2);
+        crate::clock::simulation::to(now);
+    };
+    for at in 1..=5 {
+        pass();
+        let lock = |at: i64| put(Held, Shared, request(ME, at.unsigned_abs()), at);
+        mirror.take_own(vec![lock(at)]);
+        // The watch has come as far as the change before this one.
+        mirror.apply(lock(at - 1));
+        mirror.settle();
+        assert!(!mirror.ahead.is_empty() && !mirror.is_behind(patience), "{at}");
+    }
+    pass();
+    pass();
+    assert!(mirror.is_behind(patience));
+}
+
+#[test]
+fn who_has_its_place_again_is_first_although_the_watch_has_not_come_so_far() {
+    let mut mirror = mirror([put(Queued, Exclusive, request(OTHER, 1), 3)]);
+    mirror.apply(delete(Queued, Exclusive, request(OTHER, 1), 5));
+    let mut again = put(Queued, Exclusive, request(ME, 2), 9);
+    let put_again = again.put.as_mut().unwrap();
+    put_again.value = Value::marked(&put_again.value, 4).into();
+    mirror.take_own(vec![again, put(Queued, Exclusive, request(ME, 3), 10)]);
+    assert_eq!(mirror.first().map(|entry| entry.request.slot).collect::<Vec<_>>(), [2]);
 }

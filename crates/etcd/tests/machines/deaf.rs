@@ -115,7 +115,7 @@ fn an_owner_whose_watch_hangs_gives_up_what_others_wait_for() {
 fn take_until(locks: &LockManager, is_over: &AtomicBool, asked: &AtomicU64) {
     let mut request = locks.lock("db").into_future();
     while !is_over.load(SeqCst) {
-        // Who gives up leaves the queue.
+        // The request is kept: one that is dropped leaves the queue.
         let Some(guard) = block_on_timeout(&mut request, Duration::from_millis(20)) else {
             continue;
         };
