@@ -93,3 +93,21 @@ fn an_entry_given_up_by_a_repeated_call_says_when_it_was_written() {
     let now = [(lock, Outcome::Held(9)), (request, Outcome::Queued(9))];
     assert_eq!(made(false, Vec::new()), now);
 }
+
+#[test]
+fn what_a_thief_takes_from_another_owner_is_left_to_the_watch() {
+    let name = NameKey::new(&ResourceName::try_from("db").unwrap());
+    let bucket = BucketKeys::new("navlock", "b");
+    let keys = bucket.name(&name);
+    let ask = Ask { request: key(0), mode: Mode::Exclusive, lease: 1, value: Vec::new() };
+    let (owned, value) = (keys.owned(2), Vec::new());
+    let robbed = KeyValue { key: owned.clone(), value, made: 1, written: 1, lease: 1 };
+    let robs = Operation::Steal(ask, Force::Robs(Box::new(robbed)));
+    let victim = keys.request(Phase::Held, Mode::Shared, key(7));
+    let gone = [vec![victim], vec![owned, keys.owned(1)]].map(StepResult::Deleted);
+    let answer = Answer { revision: 9, cluster: 1, succeeded: true, results: gone.to_vec() };
+    let changes = robs.changes((&bucket, &name), 1, false, &answer);
+    let seen = changes.iter().map(|of| (of.key.phase, of.key.request.owner, of.put.is_some()));
+    let expected = [(Phase::Held, 1, false), (Phase::Owned, 1, false), (Phase::Held, 1, true)];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+}

@@ -2,17 +2,27 @@
 
 use super::*;
 
+type Answered = oneshot::Receiver<Vec<Option<Ticket>>>;
+
+/// An agent that claims locks with these numbers, names and tokens, or requests where there is no token.
+fn claiming<const N: usize>(
+    all: [(u64, &str, Option<navlock_engine::FencingToken>); N],
+) -> (Machine, Answered) {
+    let mut machine = Machine::new();
+    let (serial, (answer, answered)) = (machine.agent(1), oneshot::channel());
+    let kind = RequestKind::Wait(Mode::Exclusive);
+    let claim = |(serial, name, token)| Claim { serial, name: of(name), kind, token };
+    let claims = all.map(claim).to_vec();
+    machine.keeper.handle_message(Message::Reclaim { serial, claims, answer });
+    (machine, answered)
+}
+
 /// An agent reclaims a lock that only the owner of its name knew, and this lock is to be written
 /// now. Returns the machine, the number of the adoption, its transaction, and the receiver of the
 /// answer.
-fn adoption() -> (Machine, u64, Transaction, oneshot::Receiver<Vec<Option<Ticket>>>) {
-    let mut machine = Machine::new();
-    let comes = machine.agent(1);
-    let (answer, answered) = oneshot::channel();
-    let kind = RequestKind::Wait(Mode::Exclusive);
+fn adoption() -> (Machine, u64, Transaction, Answered) {
     let token = Some(crate::tokens::counted(MADE, 1));
-    let claim = Claim { name: of("db"), kind, token, serial: 1 };
-    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
+    let (mut machine, answered) = claiming([(1, "db", token)]);
     let mut adopted = adoptions(machine.listed(&[owned_by_another()]));
     let (of, transaction) = adopted.pop().expect("it is adopted");
     (machine, of, transaction, answered)
@@ -84,16 +94,9 @@ fn a_lock_that_cannot_be_written_for_a_returning_agent_is_lost() {
 
 #[test]
 fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until_its_lease_ends() {
-    let mut machine = Machine::new();
-    let comes = machine.agent(1);
-    let (answer, mut answered) = oneshot::channel();
-    let kind = RequestKind::Wait(Mode::Exclusive);
-    let claim = |name: &str, token| Claim { name: of(name), kind, token: Some(token), serial: 1 };
-    let claims = vec![
-        claim("db", crate::tokens::counted(MADE, 1)),
-        claim("written", crate::tokens::token(MADE)),
-    ];
-    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims, answer });
+    let counted = Some(crate::tokens::counted(MADE, 1));
+    let written = Some(crate::tokens::token(MADE));
+    let (mut machine, mut answered) = claiming([(1, "db", counted), (2, "written", written)]);
     machine.listed(&[]);
     assert_eq!(answered.try_recv().expect("it is answered"), [None, None]);
     let spared = machine.keeper.spared();
@@ -104,13 +107,8 @@ fn a_name_of_which_somebody_has_lost_a_lock_that_only_its_owner_knew_stays_until
 
 #[test]
 fn a_late_agent_leaves_a_lock_that_only_an_owner_knew_until_its_lease_ends() {
-    let mut machine = Machine::new();
-    let comes = machine.agent(1);
-    let (answer, mut answered) = oneshot::channel();
-    let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::counted(MADE, 1));
-    let claim = Claim { name: of("db"), kind, token, serial: 1 };
-    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims: vec![claim], answer });
+    let (mut machine, mut answered) = claiming([(1, "db", token)]);
     // Meanwhile etcd does not answer.
     for _ in 0..60 {
         machine.pass(Duration::from_millis(200));
@@ -124,12 +122,7 @@ fn a_claim_is_answered_by_the_lock_that_has_its_number_and_its_token() {
     let token = crate::tokens::token(MADE);
     let other = crate::tokens::token(MADE + 1);
     for (serial, token, is_found) in [(1, token, true), (2, token, false), (1, other, false)] {
-        let mut machine = Machine::new();
-        let comes = machine.agent(1);
-        let (answer, mut answered) = oneshot::channel();
-        let kind = RequestKind::Wait(Mode::Exclusive);
-        let claims = vec![Claim { serial, name: of("db"), kind, token: Some(token) }];
-        machine.keeper.handle_message(Message::Reclaim { serial: comes, claims, answer });
+        let (mut machine, mut answered) = claiming([(serial, "db", Some(token))]);
         machine.listed(&[lock("db", 1)]);
         let found = answered.try_recv().expect("it is answered")[0].is_some();
         assert_eq!(found, is_found, "{serial} {token}");
@@ -138,16 +131,8 @@ fn a_claim_is_answered_by_the_lock_that_has_its_number_and_its_token() {
 
 #[test]
 fn what_stands_under_an_earlier_lease_is_not_gone_on_with() {
-    let mut machine = Machine::new();
-    let comes = machine.agent(1);
-    let (answer, mut answered) = oneshot::channel();
-    let kind = RequestKind::Wait(Mode::Exclusive);
     let token = Some(crate::tokens::token(MADE));
-    let claims = vec![
-        Claim { serial: 1, name: of("db"), kind, token: None },
-        Claim { serial: 1 << 20, name: of("db"), kind, token },
-    ];
-    machine.keeper.handle_message(Message::Reclaim { serial: comes, claims, answer });
+    let (mut machine, mut answered) = claiming([(1, "db", None), (1 << 20, "db", token)]);
     let keys = BucketKeys::new("n", "b").name(&NameKey::new(&of("db")));
     let request = RequestKey { owner: 2, slot: 9 };
     let key = keys.request(Phase::Queued, Mode::Exclusive, request);

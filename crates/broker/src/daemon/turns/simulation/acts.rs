@@ -3,7 +3,7 @@
 use std::task::{Poll, Waker};
 
 use navlock_core::{
-    ClientId, Error, Lost, Mode,
+    ClientId, Error, Lost, Mode, ResourceName,
     host::{Answer, Backend, RequestDetails, RequestKind, Ticket},
 };
 use navlock_engine::AgentId;
@@ -28,13 +28,7 @@ impl Inner {
         let name = format!("early {client}").parse().expect("a name");
         let kind = RequestKind::Wait(Mode::Exclusive);
         let asked = self.act(client, &[], |real| {
-            let (ticket, _) = real.backend().request(
-                agent,
-                &name,
-                kind,
-                RequestDetails::default(),
-                Waker::noop(),
-            )?;
+            let (ticket, _) = ask(real, agent, &name, kind)?;
             real.backend().made(ticket);
             Ok::<_, Error>(ticket)
         });
@@ -77,13 +71,7 @@ impl Inner {
         let request = self.begin(client, Act::Request { agent: number, name, kind });
         let name = name_of(name).parse().expect("a name");
         let made = self.act(client, &[request], |real| {
-            let made = real.backend().request(
-                agent,
-                &name,
-                kind,
-                RequestDetails::default(),
-                Waker::noop(),
-            )?;
+            let made = ask(real, agent, &name, kind)?;
             if made.1.is_pending() {
                 real.backend().made(made.0);
             }
@@ -229,4 +217,13 @@ impl Inner {
         client.has_news |= client.has_ended;
         client.process_has_ended = !matches!(how, Death::Stream);
     }
+}
+
+fn ask(
+    real: &SimulatedClient,
+    agent: AgentId,
+    name: &ResourceName,
+    kind: RequestKind,
+) -> Result<(Ticket, Poll<Answer>), Error> {
+    real.backend().request(agent, name, kind, RequestDetails::default(), Waker::noop())
 }
