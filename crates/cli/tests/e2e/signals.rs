@@ -92,7 +92,7 @@ fn a_wrapper_starts_no_thread_for_a_command_that_runs() {
     sandbox.query();
     // The command counts threads when it gets a signal, which the wrapper watches for and passes on.
     let script =
-        "trap 'ls /proc/$PPID/task | wc -l; exit 0' INT; echo $$; while read x; do :; done";
+        "trap 'ls /proc/$PPID/task | wc -l; exit 0' INT; echo $$; while :; do sleep 0.01; done";
     // With `-q` the wrapper does not say what it waits for: another thread would do that, after a second.
     let mut holder = sandbox.hold_by(&["-q", "db"], script);
     holder.signal(Signal::INT);

@@ -181,14 +181,15 @@ fn who_runs_sudo_is_told_at_a_terminal_whose_locks_these_are() {
     assert!(output.code() == Some(0) && output.stderr.is_empty(), "{output:?}");
 }
 
-/// A script that counts the signals that it gets, and prints the count when it is told to end.
+/// A script that counts the signals that it gets, and prints the count when it is told to end. A shell heeds a
+/// signal between two commands, and can miss one that comes just before it blocks in a command of its own. So
+/// scripts with traps do not `read`.
 const COUNTS: &str = "trap 'n=x$n; echo got' INT; trap 'echo counted $n.; exit 7' TERM; \
-                      echo ready; while :; do read line <fifo; done";
+                      echo ready; while :; do sleep 0.01; done";
 
 #[test]
 fn an_interrupt_from_the_keyboard_reaches_the_command_once() {
     let sandbox = Sandbox::new();
-    sandbox.pipe("fifo");
     let mut terminal = Terminal::run(&sandbox, 80, &["run", "db", "sh", "-c", COUNTS]);
     terminal.sees("ready");
     terminal.press("\u{3}");
@@ -202,8 +203,7 @@ fn an_interrupt_from_the_keyboard_reaches_the_command_once() {
 #[test]
 fn an_interrupt_from_the_keyboard_reaches_a_command_that_has_left_our_group() {
     let sandbox = Sandbox::new();
-    let script = "trap 'exit 7' INT; echo ready; while :; do read line <fifo; done";
-    sandbox.pipe("fifo");
+    let script = "trap 'exit 7' INT; echo ready; while :; do sleep 0.01; done";
     let mut terminal = Terminal::run(&sandbox, 80, &["run", "db", "setsid", "sh", "-c", script]);
     terminal.sees("ready");
     terminal.press("\u{3}");
@@ -224,8 +224,7 @@ fn a_wait_in_the_background_is_not_stopped_by_what_it_says() {
 #[test]
 fn a_terminal_that_hangs_up_ends_the_command() {
     let sandbox = Sandbox::new();
-    let script = "trap 'exit 7' HUP; echo ready; while :; do read line <fifo; done";
-    sandbox.pipe("fifo");
+    let script = "trap 'exit 7' HUP; echo ready; while :; do sleep 0.01; done";
     let mut terminal = Terminal::run(&sandbox, 80, &["run", "db", "sh", "-c", script]);
     terminal.sees("ready");
     drop(terminal.keys.take());
