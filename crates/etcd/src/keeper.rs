@@ -4,7 +4,6 @@
 //! Sans-IO: the keeper makes no call itself, and the [store](crate::store) drives it. The calling
 //! order is at [`Keeper`].
 
-mod agent;
 mod agents;
 mod asking_owners;
 mod being_asked;
@@ -13,7 +12,6 @@ mod findings;
 mod giving_up;
 mod gone;
 mod history;
-mod lease_states;
 mod leases;
 mod listing;
 mod lost_leases;
@@ -43,16 +41,12 @@ use std::{
 
 pub(crate) use navlock_core::host::wake_all as wake;
 use navlock_engine::RequestId;
+use navlock_machines::leases::{Agent, Leases};
 pub(crate) use navlock_machines::{messages::Message, store::Shared};
 
 pub(crate) use self::messages::{Call, Done, Listed, News, Operated, Why};
 use self::{
-    agent::{Agent, LeaseState},
-    gone::Gone,
-    history::History,
-    lease_states::{ExpiringLease, Lease, OwnLease},
-    ownership::AskedOwner,
-    pending_query::Query,
+    gone::Gone, history::History, ownership::AskedOwner, pending_query::Query,
     pending_reclaim::Reclaim,
 };
 pub(crate) use crate::table::AgentSerial;
@@ -100,7 +94,6 @@ pub(crate) struct Keeper {
     next_watch: u64,
     /// When the keeper last looked for names that nobody uses.
     cleaned: Uptime,
-    agents: HashMap<AgentSerial, Agent, HashState>,
     queries: BTreeMap<u64, Query>,
     next_query: u64,
     reclaims: Vec<Reclaim>,
@@ -110,11 +103,11 @@ pub(crate) struct Keeper {
     /// The prefixes of owner keys that must stay until the end of their lease, because a client has
     /// lost a lock of the name that it tried to reclaim.
     spared: HashSet<Vec<u8>>,
-    /// The leases that this connection renews.
-    leases: HashMap<i64, Lease, HashState>,
-    own: OwnLease,
-    /// The leases that are lost for this connection and may not have ended in etcd yet.
-    expiring: HashMap<i64, ExpiringLease, HashState>,
+    /// The agents, and their leases.
+    leases: Leases<UnderLease>,
+    /// The locks under leases that are lost for this connection. They are removed when these leases are over for
+    /// others as well, if this connection may not end a lease itself.
+    held_under_lost: HashMap<i64, Vec<(u64, NameKey, Ended)>, HashState>,
     /// Keys that have gone. Nobody is told of them before it is known whether their lease has gone
     /// as well.
     gone: Vec<Gone>,
@@ -124,6 +117,23 @@ pub(crate) struct Keeper {
     /// Whether the connection is ending. If so, it begins to own no further names.
     is_quitting: bool,
     calls: VecDeque<Call>,
+}
+
+/// What is noted of the keys under a lease.
+#[derive(Debug)]
+struct UnderLease {
+    /// When this connection last looked for keys that belong to nobody.
+    swept: Uptime,
+    /// The buckets whose agents go on with their locks under the lease, if the lease was another
+    /// connection's.
+    buckets: Vec<u64>,
+}
+
+impl UnderLease {
+    /// For a lease that is kept from now on.
+    fn unknown() -> Self {
+        Self { swept: Uptime::now(), buckets: Vec::new() }
+    }
 }
 
 /// A bucket that is open, with its name.
@@ -136,6 +146,7 @@ impl Keeper {
     /// The keeper of a connection with this number, which no other connection has.
     pub(crate) fn new(shared: Arc<Shared>, options: EtcdOptions, owner: u128) -> Self {
         Self {
+            leases: Leases::new(Arc::clone(&shared), options.times.clone()),
             shared,
             options,
             slots: Slots::new(owner),
@@ -144,16 +155,13 @@ impl Keeper {
             // The number 0 means "none" for etcd.
             next_watch: 1,
             cleaned: Uptime::now(),
-            agents: HashMap::default(),
             queries: BTreeMap::new(),
             next_query: 0,
             reclaims: Vec::new(),
             adoptions: BTreeMap::new(),
             next_adoption: 0,
             spared: HashSet::new(),
-            leases: HashMap::default(),
-            own: OwnLease::default(),
-            expiring: HashMap::default(),
+            held_under_lost: HashMap::default(),
             gone: Vec::new(),
             asked: HashMap::default(),
             history: History::default(),
@@ -164,14 +172,13 @@ impl Keeper {
 
     /// The next call to make, if there is one.
     pub(crate) fn poll_call(&mut self) -> Option<Call> {
-        self.calls.pop_front()
+        self.leases.poll_call().map(Call::Lease).or_else(|| self.calls.pop_front())
     }
 
     /// Whether nothing happens by itself when time passes.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_asked = !self.agents.is_empty() || !self.queries.is_empty();
-        let is_waiting = !self.watches.is_empty() || !self.expiring.is_empty();
-        !is_asked && !is_waiting && !self.is_quitting && !self.slots.has_spent()
+        let is_waiting = !self.watches.is_empty() || !self.queries.is_empty();
+        self.leases.is_idle() && !is_waiting && !self.is_quitting && !self.slots.has_spent()
     }
 
     /// Does what a caller wants.
@@ -191,15 +198,18 @@ impl Keeper {
                 self.forget(bucket);
             }
             Message::OpenAgent { bucket, serial, agent, client_id } => {
-                self.agents.insert(serial, Agent::new(bucket, agent, client_id));
+                self.leases.agents.insert(serial, Agent::new(bucket, agent, client_id));
             }
             Message::Describe { serial, info } => self.describe(serial, &info),
-            Message::Nested { serial } => self.say_anew(serial),
+            Message::Nested { serial } => {
+                if let Some(agent) = self.leases.agents.get_mut(&serial) {
+                    agent.say_anew();
+                }
+            }
             Message::Leave { bucket, name } => self.give_up(bucket, &name),
             Message::EndAgent { serial, ended } => self.end_agent(serial, ended),
             Message::Request { bucket, serial, id, name } => {
-                if self.agents.get(&serial).is_some_and(|agent| agent.under == LeaseState::Nothing)
-                {
+                if self.leases.agents.get(&serial).is_some_and(Agent::needs_none) {
                     self.attach(serial);
                 }
                 if !self.take_here(bucket, &name, serial, id) {

@@ -7,6 +7,7 @@ use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use navlock_core::{ClientId, Error};
 use navlock_machines::{
+    leases::LeaseCall,
     messages::Message,
     store::{Connected, Shared, Store},
 };
@@ -178,7 +179,7 @@ impl Etcd {
                     .map(move |result| Some(Done::Listed(of, known, result)))
                     .boxed()
             }
-            Call::Lease { delay } => {
+            Call::Lease(LeaseCall::Begin { delay }) => {
                 let options = self.options.clone();
                 let leased = async move {
                     sleep(delay).await;
@@ -187,7 +188,7 @@ impl Etcd {
                 };
                 leased.map(|leased| Some(Done::Leased(leased))).boxed()
             }
-            Call::Revoke { lease } => {
+            Call::Lease(LeaseCall::Revoke { lease }) => {
                 calls::revoke(members, lease, self.options.times.time_to_live, timeout)
                     .map(|()| None)
                     .boxed()
@@ -206,14 +207,16 @@ impl Etcd {
             Call::Describe { of, transaction } => calls::transaction(members, transaction, timeout)
                 .map(move |_| Some(Done::Described(of)))
                 .boxed(),
-            Call::Keep { lease, time_to_live } => return self.keep(lease, time_to_live),
-            Call::LetGo { lease } => {
+            Call::Lease(LeaseCall::Keep { lease, time_to_live }) => {
+                return self.keep(lease, time_to_live);
+            }
+            Call::Lease(LeaseCall::LetGo { lease }) => {
                 if let Some((keep, _)) = self.leases.remove(&lease) {
                     keep.abort();
                 }
                 return;
             }
-            Call::Renew { lease } => {
+            Call::Lease(LeaseCall::Renew { lease }) => {
                 if let Some((_, wanted)) = self.leases.get(&lease) {
                     wanted.notify_one();
                 }

@@ -26,6 +26,7 @@ mod connection;
 pub mod failure;
 pub mod hash;
 pub mod lease;
+pub mod leases;
 pub mod messages;
 pub mod names;
 pub mod notes;

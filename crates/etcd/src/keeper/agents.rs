@@ -1,21 +1,16 @@
 //! Agents, and their requests.
 
-use std::{collections::HashMap, task::Waker, time::Duration};
+use std::task::Waker;
 
 use navlock_core::{AgentInfo, host::RequestKind};
 use navlock_engine::RequestId;
+use navlock_machines::leases::{Leases, Stale};
 
-use super::{
-    AgentSerial, Call, Keeper, Shared,
-    agent::{Agent, Stale},
-    lease_states::{Lease, State},
-    ownership, wake,
-};
+use super::{Agent, AgentSerial, Call, Keeper, Shared, UnderLease, ownership, wake};
 use crate::{
     bucket::{BucketHost, Wait},
-    clock::{Uptime, wall_millis},
+    clock::wall_millis,
     data::{Check, Step, Transaction},
-    hash::HashState,
     keys::{NameKey, Phase, RequestKey},
     slots::{Owner, Slots},
     table::{Finished, KnownOf, LocalOutcome, Sent, Status},
@@ -23,19 +18,11 @@ use crate::{
     values::{RequestNotes, Value, cut_info},
 };
 
-/// How much later the description of an agent is written to the agent's keys.
-const SETTLED: Duration = Duration::from_millis(200);
-
-/// The longest pause before the description is written again, while there are keys that do not have
-/// it.
-const LONGEST: Duration = Duration::from_secs(5);
-
 /// What a bucket may see of the keeper.
 struct Around<'a> {
     shared: &'a Shared,
     slots: &'a mut Slots,
-    agents: &'a HashMap<AgentSerial, Agent, HashState>,
-    leases: &'a HashMap<i64, Lease, HashState>,
+    leases: &'a Leases<UnderLease>,
     /// The agent that needs a lease.
     needs: Option<AgentSerial>,
     /// The lease under which this connection may own names.
@@ -61,7 +48,7 @@ impl BucketHost for Around<'_> {
         id: RequestId,
     ) -> Option<Result<(Ask, RequestKind), Wait>> {
         let mut table = self.shared.table();
-        let Some(agent) = self.agents.get(&serial) else {
+        let Some(agent) = self.leases.agents.get(&serial) else {
             // The agent was opened while the name was owned, and the thread will hear of the agent
             // in a moment.
             let is_wanted = matches!(table.status(id), Status::Pending(_));
@@ -75,10 +62,9 @@ impl BucketHost for Around<'_> {
         if table.is_here(id) {
             return None;
         }
-        let lease = agent.lease_id().filter(|id| {
-            let is_live = self.leases.get(id).is_some_and(|lease| lease.state == State::Live);
-            is_live && !table.is_over(serial, agent.id)
-        });
+        let lease = agent
+            .lease()
+            .filter(|id| self.leases.live(*id).is_some() && !table.is_over(serial, agent.id));
         let Some(lease) = lease else {
             let is_wanted = matches!(table.status(id), Status::Pending(_));
             return is_wanted.then(|| {
@@ -112,9 +98,9 @@ impl BucketHost for Around<'_> {
         let lease = self.owns.filter(|_| !name.is_hash())?;
         // The connection itself does not know its host, but all agents that use it are on one
         // machine.
-        let hosts = self.agents.values().map(|agent| &*agent.info.host);
+        let hosts = self.leases.agents.values().map(|agent| &*agent.info.host);
         let host = hosts.filter(|host| !host.is_empty()).min().unwrap_or_default();
-        let lasts = self.leases.get(&lease)?.renewal.time_to_live;
+        let lasts = self.leases.get(lease)?.renewal.time_to_live;
         Some(ownership::owning(self.slots.me(), (lease, lasts), self.revision, host))
     }
 
@@ -128,9 +114,9 @@ impl Keeper {
     pub(super) fn next_operation(&mut self, bucket: u64, key: &NameKey) -> Option<Operation> {
         let owns = self.may_own();
         let revision = self.history.revision();
-        let Self { shared, slots, agents, leases, .. } = self;
+        let Self { shared, slots, leases, .. } = self;
         let (needs, wakers) = (None, Vec::new());
-        let mut around = Around { shared, slots, agents, leases, needs, owns, revision, wakers };
+        let mut around = Around { shared, slots, leases, needs, owns, revision, wakers };
         let operation = self.buckets.get_mut(&bucket)?.bucket.step(key, &mut around);
         let Around { needs, wakers, .. } = around;
         wake(wakers);
@@ -143,7 +129,7 @@ impl Keeper {
     /// An agent has ended. Its keys are removed in one transaction for each name. Its lease stays,
     /// because other agents share it.
     pub(super) fn end_agent(&mut self, serial: AgentSerial, ended: Vec<(RequestId, Finished)>) {
-        let Some(agent) = self.agents.remove(&serial) else { return };
+        let Some(agent) = self.leases.agents.remove(&serial) else { return };
         // All names are gathered before the first removal is on its way.
         let mut names = Vec::new();
         for (id, finished) in ended {
@@ -153,26 +139,16 @@ impl Keeper {
         for (bucket, name) in names {
             self.step(bucket, &name);
         }
-        self.let_go_unused();
+        for unused in self.leases.let_go_unused() {
+            self.gone.retain(|gone| gone.lease != unused);
+        }
         self.step_all(agent.bucket);
     }
 
     pub(super) fn describe(&mut self, serial: AgentSerial, info: &AgentInfo) {
-        if let Some(agent) = self.agents.get_mut(&serial) {
-            agent.info.update(info);
+        if let Some(agent) = self.leases.agents.get_mut(&serial) {
+            agent.describe(info);
             cut_info(&mut agent.info);
-            agent.stale = agent.stale.map(|stale| Stale { since: Uptime::now(), ..stale });
-            self.say_anew(serial);
-        }
-    }
-
-    /// Notes that the keys of an agent may not contain all that it has said of itself. However
-    /// often the agent says something new, the earlier news is written in time.
-    pub(super) fn say_anew(&mut self, serial: AgentSerial) {
-        if let Some(agent) = self.agents.get_mut(&serial) {
-            let known = agent.stale.map(|stale| (stale.since, stale.is_writing));
-            let (since, is_writing) = known.unwrap_or_else(|| (Uptime::now(), false));
-            agent.stale = Some(Stale { since, pause: SETTLED, is_writing });
         }
     }
 
@@ -180,21 +156,18 @@ impl Keeper {
     /// because most locks are held for a moment, and nothing depends on the description.
     pub(super) fn check_descriptions(&mut self) {
         let is_due = |agent: &Agent| agent.stale.as_ref().is_some_and(Stale::is_due);
-        let due = self.agents.iter().filter(|(_, agent)| is_due(agent));
-        let mut due: Vec<AgentSerial> = due.map(|(&serial, _)| serial).collect();
-        due.sort_unstable();
+        let due = self.leases.agents_that(is_due);
         for serial in due {
             let described = self.described_anew(serial);
-            let Some(agent) = self.agents.get_mut(&serial) else { continue };
+            let Some(agent) = self.leases.agents.get_mut(&serial) else { continue };
             // If something was written, the keys are looked at again, because the write may fail,
             // or a grant may overtake it.
             let Some((described, stale)) = described.zip(agent.stale.as_mut()) else {
                 agent.stale = None;
                 continue;
             };
-            stale.since = Uptime::now();
-            stale.is_writing = !described.is_empty();
-            if stale.is_writing {
+            stale.looked(!described.is_empty());
+            if !described.is_empty() {
                 let transaction = Transaction { then: described, ..Transaction::default() };
                 self.calls.push_back(Call::Describe { of: serial, transaction });
             }
@@ -204,17 +177,16 @@ impl Keeper {
     /// To be called when the description of an agent was written, or could not be. The watch will
     /// tell which.
     pub(super) fn described(&mut self, serial: AgentSerial) {
-        let agent = self.agents.get_mut(&serial);
+        let agent = self.leases.agents.get_mut(&serial);
         if let Some(stale) = agent.and_then(|agent| agent.stale.as_mut()) {
-            (stale.since, stale.is_writing) = (Uptime::now(), false);
-            stale.pause = (stale.pause * 2).min(LONGEST);
+            stale.written();
         }
     }
 
     /// The steps that write an agent's description, as many as fit into one transaction. `None` if
     /// all of the agent's keys have this description already.
     fn described_anew(&self, serial: AgentSerial) -> Option<Vec<Step>> {
-        let agent = self.agents.get(&serial)?;
+        let agent = self.leases.agents.get(&serial)?;
         let opened = self.buckets.get(&agent.bucket)?;
         let (mut steps, mut bytes, mut is_known) = (Vec::new(), 0, true);
         for KnownOf { name, key, said } in self.shared.table().known_of(agent.id) {

@@ -5,10 +5,7 @@ use std::time::Duration;
 use navlock_core::Lost;
 use navlock_engine::RequestId;
 
-use super::{
-    Call, Keeper, OpenedBucket, giving_up::entry_of, lease_states::OwnLease, owner_part::OwnerPart,
-    wake,
-};
+use super::{Call, Keeper, OpenedBucket, giving_up::entry_of, owner_part::OwnerPart, wake};
 use crate::{
     clock::Uptime,
     data::{Check, Step, Transaction},
@@ -33,7 +30,7 @@ impl Keeper {
     /// A thief counts the term from the moment at which it has seen the question. The renewal with which the
     /// question is read first may have been sent after that, and the one before it was sent earlier.
     pub(super) fn heed_mailbox(&mut self, found: &[Vec<u8>]) {
-        let lease = self.good_lease().and_then(|own| self.leases.get(&own.id));
+        let lease = self.good_lease().and_then(|own| self.leases.get(own.id));
         let term = lease.map(|lease| self.options.times.term(lease.renewal));
         for key in found {
             let parsed = |(&bucket, opened): (&u64, &OpenedBucket)| {
@@ -84,7 +81,7 @@ impl Keeper {
     ) -> OwnerPart {
         let (owner, revision) = (self.slots.me(), self.history.revision());
         let mut part = OwnerPart { owner, asked, revision, ..OwnerPart::default() };
-        let (OwnLease::There(lease), false) = (self.own, names.is_empty()) else { return part };
+        let (Some(lease), false) = (self.leases.own(), names.is_empty()) else { return part };
         part.lease = lease;
         // No request has such a slot.
         let key = |id: RequestId| RequestKey { owner, slot: u64::MAX - id.serial() };
@@ -101,7 +98,7 @@ impl Keeper {
         drop(table);
         for (name, made, here) in here {
             let entries = here.into_iter().enumerate().filter_map(|(nth, leaver)| {
-                let agent = self.agents.get(&leaver.agent)?;
+                let agent = self.leases.agents.get(&leaver.agent)?;
                 Some(entry_of(agent, (nth, leaver), made, lease))
             });
             let entries: Vec<_> = entries.collect();

@@ -7,7 +7,6 @@ use navlock_core::Lost;
 use super::{
     Keeper, Listed,
     history::{Known, Verdict},
-    lease_states::State,
 };
 use crate::{LOGS, data::Stamp, keys::BucketKeys};
 
@@ -49,9 +48,7 @@ impl Keeper {
                 self.open_view(bucket, &name, None);
             }
         }
-        let mut leases: Vec<i64> = self.leases.keys().copied().collect();
-        leases.sort_unstable();
-        for lease in leases {
+        for lease in self.leases.ids() {
             self.lose_lease(lease, Lost::Reset);
         }
         self.ask_queries_again();
@@ -65,9 +62,7 @@ impl Keeper {
     /// may have been granted what was held under the lease. The agents are told as soon as the
     /// reason is known.
     pub(super) fn doubt(&mut self, lease: i64) {
-        let Some(found) = self.leases.get_mut(&lease) else { return };
-        found.state = State::Doubted;
-        self.shared.table().close_under(lease);
+        self.leases.doubt(lease);
         let prefix = BucketKeys::nothing(&self.options.namespace);
         self.list(Listed::Lease(lease), prefix, Duration::ZERO);
     }

@@ -1,7 +1,7 @@
 //! Giving up a name that this connection owns: the name's locks and waiting requests are written to
 //! etcd.
 
-use super::{Keeper, agent::Agent, wake};
+use super::{Agent, Keeper, wake};
 use crate::{
     clock::wall_millis_at,
     keys::{NameKey, Phase, RequestKey},
@@ -65,8 +65,8 @@ impl Keeper {
         made: i64,
         lease: i64,
     ) -> Option<LeavingEntry> {
-        let agent = self.agents.get(&leaver.agent)?;
-        let is_under = agent.lease_id() == Some(lease);
+        let agent = self.leases.agents.get(&leaver.agent)?;
+        let is_under = agent.lease() == Some(lease);
         is_under.then(|| entry_of(agent, (nth, leaver), made, lease))
     }
 
@@ -158,7 +158,7 @@ impl Keeper {
     /// Removes an owner key of this connection that the connection does not know of. A late try has
     /// made it.
     pub(super) fn disown(&mut self, bucket: u64, name: &NameKey, made: i64, lease: i64) {
-        if self.expiring.contains_key(&lease) {
+        if self.leases.is_expiring(lease) {
             return;
         }
         let me = self.slots.me();

@@ -129,7 +129,7 @@ impl Keeper {
         let mut strays: Vec<Ended> = Vec::new();
         for (phase, entry) in mirror.entries() {
             // The work under that lease may not have ended yet.
-            if phase == Phase::Held && self.expiring.contains_key(&entry.lease) {
+            if phase == Phase::Held && self.leases.is_expiring(entry.lease) {
                 continue;
             }
             let whose = self.slots.owner(entry.request, entry.made);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use navlock_machines::leases::LeaseCall;
+
 use super::history::Known;
 use crate::{
     clock::Uptime,
@@ -46,13 +48,8 @@ pub(crate) enum Call {
         at: i64,
         delay: Duration,
     },
-    Lease {
-        delay: Duration,
-    },
-    /// It has no outcome.
-    Revoke {
-        lease: i64,
-    },
+    /// The outcomes are [`Done::Leased`] and [`News::Lease`].
+    Lease(LeaseCall),
     /// Asks which keys stand under a lease.
     LookUnder {
         lease: i64,
@@ -71,19 +68,6 @@ pub(crate) enum Call {
     Describe {
         of: AgentSerial,
         transaction: Transaction,
-    },
-    /// Keeps a lease until it is let go. A new lease is good for this long; a lease of another
-    /// connection is renewed at once. The outcomes are [`News::Lease`].
-    Keep {
-        lease: i64,
-        time_to_live: Option<Duration>,
-    },
-    /// Renews a lease that is kept now, and not only when it is due.
-    Renew {
-        lease: i64,
-    },
-    LetGo {
-        lease: i64,
     },
     /// Watches the keys with this prefix, from this revision or from now on, until it is told to
     /// stop. The outcomes are [`News::Watched`].

@@ -1,54 +1,39 @@
 //! Leases of other connections whose agents this connection has taken over, and keys under a lease
 //! that belong to nobody.
 
-use super::{
-    AgentSerial, Call, Keeper, Why,
-    agent::{Agent, LeaseState},
-    lease_states::{Lease, OwnLease, State},
-};
+use super::{AgentSerial, Call, Keeper, UnderLease, Why};
 use crate::{
-    clock::Uptime,
     data::{Step, Transaction},
     keys::{BucketKeys, Phase, RequestKey},
-    lease::{LeaseName, Renewal, Share},
+    lease::LeaseName,
     slots::Owner,
     table::Status,
     transactions::MOST,
     view::Ownership,
 };
+use navlock_machines::leases::Agent;
 use std::{collections::HashSet, time::Duration};
 
 impl Keeper {
     /// To be called when an agent goes on with what it had under a lease of another connection.
     pub(super) fn take_over(&mut self, serial: AgentSerial, id: i64) {
-        let Some(agent) = self.agents.get_mut(&serial) else { return };
-        agent.under = LeaseState::Lease(id);
+        let Some(agent) = self.leases.agents.get(&serial) else { return };
         let bucket = agent.bucket;
         let name = LeaseName { cluster: self.history.cluster(), id };
-        let share = Share { lease: name, client_id: agent.client_id };
-        self.shared.table().set_lease(serial, agent.id, share);
-        match self.leases.get(&id).map(|lease| (lease.state, lease.renewal)) {
-            Some((State::Live, renewal)) => {
-                self.revive(serial, renewal);
-                self.step_buckets();
-            }
-            Some(_) => {}
-            None => {
-                let now = Uptime::now();
-                let renewal = Renewal { sent: now, time_to_live: self.options.times.time_to_live };
-                let state = State::Reclaimed(now);
-                let lease = Lease { name, state, renewal, swept: now, buckets: Vec::new() };
-                self.leases.insert(id, lease);
-                // Etcd is asked for the time to live, because the lease was made with the settings
-                // of its own connection.
-                self.keep(id, None);
-            }
+        if let Some(renewal) = self.leases.take_over(serial, name, UnderLease::unknown()) {
+            self.revive(serial, renewal);
+            self.step_buckets();
         }
         // A reclaimed agent claims the locks that it still has, but does not name the locks that it
         // ended while nobody could hear of it.
-        let Some(lease) = self.leases.get_mut(&id) else { return };
-        if !lease.buckets.contains(&bucket) {
-            lease.buckets.push(bucket);
+        self.look_for_left_of(id, bucket);
+    }
+
+    /// Looks for keys that agents of a bucket have left under a lease, unless that was done.
+    fn look_for_left_of(&mut self, id: i64, bucket: u64) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if !lease.notes.buckets.contains(&bucket) {
+            lease.notes.buckets.push(bucket);
             self.calls.push_back(Call::LookUnder { lease: id, why: Why::Left(bucket) });
         }
     }
@@ -56,27 +41,19 @@ impl Keeper {
     /// To be called when the keys that agents of a bucket have left under a lease could not be
     /// listed.
     pub(super) fn has_not_looked(&mut self, id: i64, bucket: u64) {
-        if let Some(lease) = self.leases.get_mut(&id) {
-            lease.buckets.retain(|&of| of != bucket);
+        if let Some(lease) = self.leases.get_mut(id) {
+            lease.notes.buckets.retain(|&of| of != bucket);
         }
     }
 
     /// Looks again for keys that agents have left where they could not be listed.
     pub(super) fn look_for_left(&mut self) {
-        let of = self.agents.values().filter_map(|agent| Some((agent.lease_id()?, agent.bucket)));
-        let mut unseen: Vec<_> = of
-            .filter(|&(id, bucket)| {
-                let lease = self.leases.get(&id).filter(|_| self.is_reclaimed(id));
-                lease.is_some_and(|lease| !lease.buckets.contains(&bucket))
-            })
-            .collect();
-        unseen.sort_unstable();
-        unseen.dedup();
-        for (id, bucket) in unseen {
-            if let Some(lease) = self.leases.get_mut(&id) {
-                lease.buckets.push(bucket);
-                self.calls.push_back(Call::LookUnder { lease: id, why: Why::Left(bucket) });
-            }
+        let of = self.leases.agents.values();
+        let mut all: Vec<_> = of.filter_map(|agent| Some((agent.lease()?, agent.bucket))).collect();
+        all.retain(|(id, _)| self.leases.is_of_another(*id));
+        all.sort_unstable();
+        for (id, bucket) in all {
+            self.look_for_left_of(id, bucket);
         }
     }
 
@@ -97,10 +74,10 @@ impl Keeper {
     /// a lease for each agent, these keys would have ended already. Keys that late tries have made
     /// in buckets that nobody looks into any more are removed as well.
     pub(super) fn sweep(&mut self, id: i64, under: &[Vec<u8>]) {
-        if !self.leases.contains_key(&id) {
+        if self.leases.get(id).is_none() {
             return;
         }
-        let is_own = self.own == OwnLease::There(id);
+        let is_own = self.leases.own() == Some(id);
         let (mut nobodys, mut there) = (Vec::new(), HashSet::new());
         for key in under {
             let found = BucketKeys::around(&self.options.namespace, key);
@@ -163,7 +140,7 @@ impl Keeper {
     /// late try has made the key. This is not so for a lock that was lost with its lease, because
     /// the work under the lock may not have ended.
     pub(super) fn is_over(&self, key: RequestKey, phase: Phase, lease: i64) -> bool {
-        let is_expiring = phase == Phase::Held && self.expiring.contains_key(&lease);
+        let is_expiring = phase == Phase::Held && self.leases.is_expiring(lease);
         let whose = self.slots.holder(key).filter(|_| !is_expiring);
         whose.is_some_and(|id| self.shared.table().status(id) == Status::Ended)
     }
@@ -171,8 +148,8 @@ impl Keeper {
     /// Lists the names whose locks under a lease differ from those that are known.
     pub(super) fn look_where_it_differs(&mut self, lease: i64, there: &HashSet<RequestKey>) {
         let is_under = |serial| {
-            let agent = self.agents.get(&serial);
-            agent.and_then(Agent::lease_id) == Some(lease)
+            let agent = self.leases.agents.get(&serial);
+            agent.and_then(Agent::lease) == Some(lease)
         };
         let table = self.shared.table();
         let differ = table.alive().filter(|&(.., key, is_held, serial)| {
@@ -183,27 +160,6 @@ impl Keeper {
         // It is also possible that the lock was made after the keys were listed.
         for (bucket, name) in differ {
             self.look(bucket, &name, Duration::ZERO);
-        }
-    }
-
-    /// Whether this lease was another connection's.
-    pub(super) fn is_reclaimed(&self, id: i64) -> bool {
-        self.own != OwnLease::There(id) && self.leases.contains_key(&id)
-    }
-
-    /// Lets go of leases that were other connections' and that no agent of this connection uses.
-    /// These leases end by themselves, because other agents may still come for their locks under
-    /// them.
-    pub(super) fn let_go_unused(&mut self) {
-        let is_used = |id| self.agents.values().any(|agent| agent.under == LeaseState::Lease(id));
-        let unused = self.leases.keys().copied();
-        let unused = unused.filter(|&id| self.own != OwnLease::There(id) && !is_used(id));
-        let mut unused: Vec<i64> = unused.collect();
-        unused.sort_unstable();
-        for lease in unused {
-            self.leases.remove(&lease);
-            self.gone.retain(|gone| gone.lease != lease);
-            self.calls.push_back(Call::LetGo { lease });
         }
     }
 }

@@ -6,7 +6,7 @@
 use navlock_core::Lost;
 use navlock_engine::RequestId;
 
-use super::{AgentSerial, Call, Keeper, agent::Agent, lease_states, wake};
+use super::{Agent, AgentSerial, Call, Keeper, wake};
 use crate::{
     clock::Uptime,
     keys::NameKey,
@@ -43,9 +43,7 @@ impl Keeper {
 
     /// The connection's lease, if it is good.
     pub(super) fn good_lease(&self) -> Option<LeaseName> {
-        let lease_states::OwnLease::There(id) = self.own else { return None };
-        let lease = self.leases.get(&id)?;
-        (lease.state == lease_states::State::Live).then_some(lease.name)
+        self.leases.live(self.leases.own()?).map(|lease| lease.name)
     }
 
     /// Whether this is the connection's lease, and the lease is good.
@@ -174,17 +172,17 @@ impl Keeper {
             self.leave(bucket, name);
             return is_here;
         }
-        let lease = self.agents.get(&serial).and_then(Agent::lease_id);
+        let lease = self.leases.agents.get(&serial).and_then(Agent::lease);
         match lease {
             // The agent's lease was another connection's, so the agent has no part in this name.
-            Some(lease) if self.own != lease_states::OwnLease::There(lease) => {
+            Some(lease) if self.leases.own() != Some(lease) => {
                 self.note_wanted(bucket, name);
                 self.leave(bucket, name);
                 return is_here;
             }
             _ if !is_here => return false,
             _ => {
-                let agent = self.agents.get(&serial).map(|agent| agent.id);
+                let agent = self.leases.agents.get(&serial).map(|agent| agent.id);
                 let wakers = agent.map(|agent| self.shared.table().process_of(agent));
                 wake(wakers.unwrap_or_default());
                 let is_over = agent.is_some_and(|id| self.shared.table().is_over(serial, id));
@@ -281,18 +279,18 @@ impl Keeper {
     /// To be called when our owner key of a name has gone, with its lease or without.
     fn doubt_name(&mut self, bucket: u64, name: &NameKey) {
         self.shared.table().close(&(bucket, name.clone()));
-        let lease_states::OwnLease::There(lease) = self.own else { return };
+        let Some(lease) = self.leases.own() else { return };
         let Some(view) = self.view_mut(bucket, name).filter(|view| view.strayed.is_none()) else {
             return;
         };
         view.strayed = Some(Uptime::now());
-        self.look_after(lease);
+        self.leases.look_after(lease);
     }
 
     /// To be called when etcd kept this lease at this moment. So somebody has removed the owner
     /// keys that had gone before that.
     pub(super) fn judge_stray(&mut self, lease: i64, kept: Uptime) {
-        if self.own != lease_states::OwnLease::There(lease) {
+        if self.leases.own() != Some(lease) {
             return;
         }
         let mut due = Vec::new();
@@ -328,7 +326,7 @@ impl Keeper {
         for (bucket, name) in owned {
             self.lose_name(bucket, &name, how);
         }
-        if self.own != lease_states::OwnLease::There(lease) {
+        if self.leases.own() != Some(lease) {
             return;
         }
         for opened in self.buckets.values_mut() {

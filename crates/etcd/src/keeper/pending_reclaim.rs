@@ -1,15 +1,9 @@
 //! An agent that wants to go on with its locks and requests of another connection.
 
-use std::time::Duration;
-
 use navlock_core::host::{Claim, Ticket};
 use tokio::sync::oneshot;
 
 use crate::{clock::Uptime, keys::NameKey, table::AgentSerial};
-
-/// How long a reclaim is tried. The host that speaks for the agents does not let others wait for
-/// longer.
-pub(super) const RECLAIM_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// An agent that claims its locks and requests of another connection.
 #[derive(Debug)]

@@ -145,7 +145,7 @@ impl Keeper {
         let has = |kv: &KeyValue, key: &LockKey| parts.iter().find(|part| part.has(kv, key));
         let shown = |kv: &KeyValue, key: &LockKey| match key.request.owner == me {
             // The work under a lost lease may still go on, although its locks are not known any more.
-            true if self.expiring.contains_key(&kv.lease) => OwnerAnswer::Unsaid,
+            true if self.leases.is_expiring(kv.lease) => OwnerAnswer::Unsaid,
             true if asks == Asks::Nobody => OwnerAnswer::Said,
             false if asks != Asks::Owners => OwnerAnswer::Unasked,
             _ => has(kv, key).map_or(OwnerAnswer::Unsaid, |_| OwnerAnswer::Said),
@@ -171,7 +171,7 @@ impl Keeper {
         // The lease of our own keys is not needed.
         for one in seen.held.iter_mut().chain(&mut seen.pending).chain(&mut seen.owned) {
             one.lease =
-                Some(one.lease).filter(|lease| !self.leases.contains_key(lease)).unwrap_or(0);
+                Some(one.lease).filter(|lease| self.leases.get(*lease).is_none()).unwrap_or(0);
         }
         seen.left_out = left_out;
         if let Some(query) = self.queries.remove(&number) {
@@ -218,7 +218,7 @@ impl Keeper {
         for kv in &listed.found {
             let Some(key) = owner_key(&opened.bucket.keys, kv) else { continue };
             // A name that was lost with its lease cannot be shown: its key goes with the lease.
-            let is_lost = self.expiring.contains_key(&kv.lease);
+            let is_lost = self.leases.is_expiring(kv.lease);
             if is_lost || parts.iter().any(|part| part.has(kv, &key)) {
                 continue;
             }

@@ -14,13 +14,10 @@ use navlock_core::{
     Lost, Mode,
     host::{Claim, Ticket},
 };
+use navlock_machines::leases::RECLAIM_TIMEOUT;
 use tokio::sync::oneshot;
 
-use super::{
-    AgentSerial, Call, Keeper,
-    pending_reclaim::{RECLAIM_TIMEOUT, Reclaim},
-    wake,
-};
+use super::{AgentSerial, Call, Keeper, pending_reclaim::Reclaim, wake};
 use crate::{
     bucket::{Bucket, Todo},
     clock::{Uptime, wall_millis},
@@ -57,7 +54,9 @@ impl Keeper {
         claims: Vec<Claim>,
         answer: oneshot::Sender<Vec<Option<Ticket>>>,
     ) {
-        let Some(bucket) = self.agents.get(&serial).map(|agent| agent.bucket) else { return };
+        let Some(bucket) = self.leases.agents.get(&serial).map(|agent| agent.bucket) else {
+            return;
+        };
         let names: Vec<_> = claims.iter().map(|claim| NameKey::new(&claim.name)).collect();
         for name in &names {
             self.open_view(bucket, name, None);
@@ -70,7 +69,7 @@ impl Keeper {
     /// Answers the reclaims whose names are all known.
     pub(super) fn advance_reclaims(&mut self) {
         let is_known = |keeper: &Self, reclaim: &Reclaim| {
-            let bucket = keeper.agents.get(&reclaim.serial).map(|agent| agent.bucket);
+            let bucket = keeper.leases.agents.get(&reclaim.serial).map(|agent| agent.bucket);
             let is_fresh = |of: &Mirror| of.is_listed() && of.revision() >= reclaim.after;
             let view = |name| keeper.view(bucket?, name);
             reclaim.names.iter().filter_map(view).all(|view| is_fresh(&view.mirror))
@@ -87,7 +86,7 @@ impl Keeper {
     fn look_for_adopted(&mut self) {
         let mut unseen = Vec::new();
         for reclaim in self.reclaims.iter().filter(|reclaim| reclaim.after > 0) {
-            let Some(agent) = self.agents.get(&reclaim.serial) else { continue };
+            let Some(agent) = self.leases.agents.get(&reclaim.serial) else { continue };
             let is_behind = |name: &&NameKey| {
                 let view = self.view(agent.bucket, name);
                 view.is_some_and(|view| view.mirror.revision() < reclaim.after)
@@ -120,7 +119,7 @@ impl Keeper {
     /// lock, then only the owner key keeps others away, and the client learns only now that the lock is
     /// lost. So the owner key stays until the end of its lease.
     fn note_lost(&mut self, serial: AgentSerial, claims: &[Claim], tickets: &[Option<Ticket>]) {
-        let bucket = self.agents.get(&serial).map(|agent| agent.bucket);
+        let bucket = self.leases.agents.get(&serial).map(|agent| agent.bucket);
         let Some(opened) = bucket.and_then(|bucket| self.buckets.get(&bucket)) else { return };
         let lost = claims.iter().zip(tickets).filter(|(claim, ticket)| {
             ticket.is_none() && claim.token.is_some_and(tokens::is_counted)
@@ -142,7 +141,7 @@ impl Keeper {
         if reclaim.is_settled {
             return Some(reclaim);
         }
-        let agent = self.agents.get(&reclaim.serial)?;
+        let agent = self.leases.agents.get(&reclaim.serial)?;
         let opened = self.buckets.get(&agent.bucket)?;
         let mut steps = Vec::new();
         for (claim, name) in reclaim.claims.iter().zip(&reclaim.names) {
@@ -222,7 +221,7 @@ impl Keeper {
             Err(Failure::Unknown(_)) => return self.reclaims.push(reclaim),
             Err(_) => reclaim.is_settled = true,
         }
-        let bucket = self.agents.get(&reclaim.serial).map(|agent| agent.bucket);
+        let bucket = self.leases.agents.get(&reclaim.serial).map(|agent| agent.bucket);
         let names = reclaim.names.clone();
         self.reclaims.push(reclaim);
         if let Some(bucket) = bucket {
@@ -237,7 +236,7 @@ impl Keeper {
         let Some(reclaim) = self.adopt(reclaim) else { return };
         let Reclaim { serial, claims, answer, .. } = reclaim;
         let mut tickets = vec![None; claims.len()];
-        let Some(agent) = self.agents.get(&serial) else { return };
+        let Some(agent) = self.leases.agents.get(&serial) else { return };
         let (id, bucket, client_id) = (agent.id, agent.bucket, agent.client_id);
         let Some(opened) = self.buckets.get_mut(&bucket) else { return };
         let is_its = |entry: &Entry| {
@@ -247,7 +246,7 @@ impl Keeper {
         };
         let (found, lease) = find(&opened.bucket, is_its, &claims);
 
-        if let Some(agent) = self.agents.get_mut(&serial) {
+        if let Some(agent) = self.leases.agents.get_mut(&serial) {
             agent.is_reclaimed = true;
         }
         let mut adopted = Vec::new();
@@ -265,7 +264,7 @@ impl Keeper {
                 self.slots.adopt(entry.request, request);
                 adopted.push((name, request, entry.ended()));
                 tickets[nth] = Some(Ticket { lane: 0, id: request });
-            } else if phase == Phase::Held && self.expiring.contains_key(&entry.lease) {
+            } else if phase == Phase::Held && self.leases.is_expiring(entry.lease) {
                 // The lock is lost. Its key is removed when the work under it has ended.
             } else {
                 // A request that is kept may have another key, put by an earlier try that came
@@ -293,7 +292,7 @@ impl Keeper {
     /// To be called when this connection renews an agent's lease from now on, which was another
     /// connection's.
     pub(super) fn revive(&mut self, serial: AgentSerial, renewal: Renewal) {
-        let Some(agent) = self.agents.get(&serial) else { return };
+        let Some(agent) = self.leases.agents.get(&serial) else { return };
         let (id, bucket) = (agent.id, agent.bucket);
         let Some(opened) = self.buckets.get(&bucket) else { return };
         let mut wakers = Vec::new();

@@ -1,7 +1,7 @@
 //! Keys of this connection that are gone, and keys that belong to nobody: the reasons, and what
 //! follows from them.
 
-use super::{AgentSerial, Keeper, agent::Agent, gone::Gone, wake};
+use super::{Agent, AgentSerial, Keeper, gone::Gone, wake};
 use crate::{
     bucket::Todo,
     clock::Uptime,
@@ -68,7 +68,7 @@ impl Keeper {
         }
         let lease_of = |table: &mut Table, id| {
             let serial = table.agent_of(id)?;
-            self.agents.get(&serial).and_then(Agent::lease_id)
+            self.leases.agents.get(&serial).and_then(Agent::lease)
         };
         let is_free_of =
             |mirror: &Mirror, lease| mirror.entries().all(|(_, entry)| entry.lease != lease);
@@ -90,7 +90,7 @@ impl Keeper {
                     continue;
                 }
             }
-            if is_last && self.leases.contains_key(&lease) {
+            if is_last && self.leases.get(lease).is_some() {
                 let (name, since) = (name.clone(), Uptime::now());
                 held_back.push(Gone { lease, name, id, revision, since });
             } else {
@@ -135,7 +135,7 @@ impl Keeper {
         self.gone.extend(held_back);
         self.ask_again(again);
         for lease in doubted {
-            self.look_after(lease);
+            self.leases.look_after(lease);
         }
     }
 
@@ -172,12 +172,12 @@ impl LeftBehind {
 
 impl Keeper {
     pub(super) fn left(&self) -> LeftBehind {
-        let leases: Vec<i64> =
-            self.leases.keys().copied().filter(|&id| self.is_reclaimed(id)).collect();
+        let mut leases = self.leases.ids();
+        leases.retain(|id| self.leases.is_of_another(*id));
         if leases.is_empty() {
             return LeftBehind { leases, agents: HashSet::new() };
         }
-        let reclaimed = self.agents.values().filter(|agent| agent.is_reclaimed);
+        let reclaimed = self.leases.agents.values().filter(|agent| agent.is_reclaimed);
         LeftBehind { leases, agents: reclaimed.map(|agent| agent.client_id).collect() }
     }
 }

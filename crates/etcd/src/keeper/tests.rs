@@ -14,6 +14,7 @@ use navlock_core::{
     host::{Claim, RequestDetails, RequestKind, Ticket},
 };
 use navlock_engine::AgentId;
+use navlock_machines::leases::LeaseCall;
 use tokio::sync::oneshot;
 
 use super::{history::Known, *};
@@ -87,7 +88,7 @@ impl Machine {
 
     /// Has this agent request the lock of this name.
     fn request(&mut self, serial: AgentSerial, name: &str) -> RequestId {
-        let id = self.keeper.agents[&serial].id;
+        let id = self.keeper.leases.agents[&serial].id;
         let kind = RequestKind::Wait(Mode::Exclusive);
         let (id, _) = self.make(id, name, kind);
         self.keeper.handle_message(Message::Request {
@@ -164,7 +165,7 @@ impl Machine {
         let mut others = Vec::new();
         while let Some(call) = self.keeper.poll_call() {
             match call {
-                Call::Lease { .. } => {
+                Call::Lease(LeaseCall::Begin { .. }) => {
                     let sent = Uptime::now_at(self.now);
                     let lease = LeaseName { cluster: 1, id: OWN };
                     let renewal = Renewal { sent, time_to_live: TIME_TO_LIVE };
@@ -329,7 +330,7 @@ impl Machine {
         let mut list = None;
         while let Some(call) = self.keeper.poll_call() {
             match call {
-                Call::Lease { .. } => {
+                Call::Lease(LeaseCall::Begin { .. }) => {
                     let sent = Uptime::now_at(self.now);
                     let lease = LeaseName { cluster: 1, id: OWN };
                     let renewal = Renewal { sent, time_to_live: TIME_TO_LIVE };

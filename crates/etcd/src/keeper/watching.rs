@@ -185,7 +185,7 @@ impl Keeper {
             let put = event.put.clone();
             // The work under that lease may not have ended yet.
             let is_expiring = key.phase == Phase::Held
-                && put.as_ref().is_some_and(|put| self.expiring.contains_key(&put.lease));
+                && put.as_ref().is_some_and(|put| self.leases.is_expiring(put.lease));
             if !view.mirror.apply(event) {
                 continue;
             }

@@ -10,7 +10,7 @@ fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
     let mut answered = machine.reclaim(comes, "comes");
     let (ours, theirs) = (lock("comes", 1), lock("comes later", 2));
     let calls = machine.listed(&[ours.clone(), theirs.clone()]);
-    let is_asked = |call: &Call| matches!(call, Call::Keep { lease: LEASE, .. });
+    let is_asked = |call: &Call| matches!(call, Call::Lease(LeaseCall::Keep { lease: LEASE, .. }));
     assert!(calls.iter().any(is_asked), "{calls:?}");
     let tickets = answered.try_recv().unwrap();
     let ticket = tickets[0].expect("it is there");
@@ -21,11 +21,11 @@ fn a_lease_of_others_that_cannot_be_renewed_in_time_is_not_ended() {
         calls.extend(machine.calls());
     }
     assert_eq!(machine.shared.table().status(ticket.id), Status::Ended);
-    let is_let_go = |call: &Call| matches!(call, Call::LetGo { lease: LEASE });
+    let is_let_go = |call: &Call| matches!(call, Call::Lease(LeaseCall::LetGo { lease: LEASE }));
     assert!(calls.iter().any(is_let_go), "{calls:?}");
     // The lease is not ended: an agent that has not come back yet holds a lock under it, and
     // another renewal of the lease may last longer.
-    let ends = |call: &Call| matches!(call, Call::Revoke { lease: LEASE });
+    let ends = |call: &Call| matches!(call, Call::Lease(LeaseCall::Revoke { lease: LEASE }));
     assert!(!calls.iter().any(ends), "{calls:?}");
     // The locks of agents that have come back are not deleted either, because the work under these
     // locks has not ended yet.
@@ -119,17 +119,19 @@ fn an_agent_that_gives_up_its_reclaim_takes_nothing_from_others() {
     assert_eq!(deleted(&machine.listed(std::slice::from_ref(&ours)))[0], ours.key);
     // The agent that has given up requests another name, and another agent requests a name too.
     let asked = [machine.request(other, "a"), machine.request(gives_up, "b")];
-    let is_lease = |call: &Call| matches!(call, Call::Lease { .. });
+    let is_lease = |call: &Call| matches!(call, Call::Lease(LeaseCall::Begin { .. }));
     assert!(machine.calls().iter().any(is_lease));
     let renewal = Renewal { sent: Uptime::now(), time_to_live: TIME_TO_LIVE };
     machine.keeper.handle_done(Done::Leased(Ok((LeaseName { cluster: 1, id: 9 }, renewal))));
     let again = machine.request(gives_up, "c");
     let calls = machine.calls();
-    let goes = |call: &Call| matches!(call, Call::LetGo { .. } | Call::Revoke { .. });
+    let goes = |call: &Call| {
+        matches!(call, Call::Lease(LeaseCall::LetGo { .. } | LeaseCall::Revoke { .. }))
+    };
     assert!(!calls.iter().any(goes), "{calls:?}");
     let writes = calls.iter().filter(|call| matches!(call, Call::Operate { .. })).count();
     assert_eq!(writes, asked.len() + 1, "{again:?}: {calls:?}");
     // The lock that the agent gave up is forgotten.
-    let ended = machine.shared.table().terminate(machine.keeper.agents[&gives_up].id).ended;
+    let ended = machine.shared.table().terminate(machine.keeper.leases.agents[&gives_up].id).ended;
     assert_eq!(ended.len(), 2);
 }

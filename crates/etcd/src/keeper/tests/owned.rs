@@ -264,7 +264,7 @@ fn a_looker_is_answered_although_a_name_was_lost_with_a_lease_that_others_still_
         }
     };
     list(&mut machine);
-    assert!(machine.keeper.expiring.contains_key(&OWN));
+    assert!(machine.keeper.leases.is_expiring(OWN));
     let (answer, mut answered) = oneshot::channel();
     machine.keeper.handle_message(Message::Query {
         bucket: 0,

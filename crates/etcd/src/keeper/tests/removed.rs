@@ -22,12 +22,15 @@ fn a_name_whose_key_was_removed_is_looked_after_once() {
     machine.report(6, &[(1, Phase::Held, None), (1, Phase::Owned, Some(6))]);
     machine.calls();
     machine.report(7, &[(1, Phase::Owned, None)]);
-    let is_renewed = |call: &Call| matches!(call, Call::Renew { lease: OWN });
+    let is_renewed = |call: &Call| matches!(call, Call::Lease(LeaseCall::Renew { lease: OWN }));
     let calls = machine.calls();
     assert!(calls.iter().any(is_renewed), "{calls:?}");
     // Its keep-alive goes on: if that began anew with each key that goes, the lease might never be
     // renewed.
-    assert!(!calls.iter().any(|call| matches!(call, Call::Keep { .. })), "{calls:?}");
+    assert!(
+        !calls.iter().any(|call| matches!(call, Call::Lease(LeaseCall::Keep { .. }))),
+        "{calls:?}"
+    );
     for revision in 8..12 {
         machine.report(revision, &[(3, Phase::Queued, Some(revision))]);
         let calls = machine.calls();

@@ -1,5 +1,7 @@
 //! Calls on their way, and what the etcd in memory makes of them.
 
+use navlock_machines::leases::LeaseCall;
+
 use super::*;
 use crate::{
     clock::Uptime,
@@ -30,17 +32,17 @@ impl World {
                     Call::Unwatch { watch } => {
                         self.machines[nth].watches.remove(&watch);
                     }
-                    Call::Keep { lease, time_to_live: Some(_), .. } => {
+                    Call::Lease(LeaseCall::Keep { lease, time_to_live: Some(_), .. }) => {
                         self.machines[nth].kept.push(lease);
                     }
-                    Call::LetGo { lease } => {
+                    Call::Lease(LeaseCall::LetGo { lease }) => {
                         let machine = &mut self.machines[nth];
                         machine.revoked.retain(|&revoked| revoked != lease);
                         // The machine does not begin to keep the lease either.
                         machine.flights.retain(|flight| match flight {
-                            Flight::Out(
-                                Call::Keep { lease: of, .. } | Call::Renew { lease: of },
-                            ) => *of != lease,
+                            Flight::Out(Call::Lease(
+                                LeaseCall::Keep { lease: of, .. } | LeaseCall::Renew { lease: of },
+                            )) => *of != lease,
                             _ => true,
                         });
                         if let Some(at) = machine.kept.iter().position(|&kept| kept == lease) {
@@ -104,11 +106,11 @@ impl World {
                     }
                     Done::Listed(of, known, Ok(self.etcd.list(&prefix, at)))
                 }
-                Call::Lease { .. } => {
+                Call::Lease(LeaseCall::Begin { .. }) => {
                     let lease = LeaseName { cluster: 1, id: self.etcd.grant_lease() };
                     Done::Leased(Ok((lease, renewal)))
                 }
-                Call::Revoke { lease } => {
+                Call::Lease(LeaseCall::Revoke { lease }) => {
                     self.unkept.retain(|&unkept| unkept != lease);
                     self.etcd.end_lease(lease);
                     return;
@@ -127,7 +129,7 @@ impl World {
                     let _ = self.etcd.transact(&transaction);
                     Done::Described(of)
                 }
-                Call::Keep { lease, .. } | Call::Renew { lease } => {
+                Call::Lease(LeaseCall::Keep { lease, .. } | LeaseCall::Renew { lease }) => {
                     let word = if self.etcd.leases.contains(&lease) {
                         self.unkept.retain(|&unkept| unkept != lease);
                         if let Some(cut) = &mut machine.cut {

@@ -92,14 +92,14 @@ impl Fingerprint {
         for (number, opened) in &keeper.buckets {
             self.note((number, &opened.bucket));
         }
-        let mut agents: Vec<_> = keeper.agents.iter().collect();
+        let mut agents: Vec<_> = keeper.leases.agents.iter().collect();
         agents.sort_unstable_by_key(|(serial, _)| **serial);
         self.note(agents);
         let mut asked: Vec<_> = keeper.asked.iter().collect();
         asked.sort_unstable_by_key(|(key, _)| *key);
         self.note(asked);
         self.note((&keeper.reclaims, &keeper.adoptions, keeper.history.revision()));
-        self.note((keeper.own, &keeper.leases, &keeper.gone, &keeper.expiring));
+        self.note((&keeper.leases, &keeper.gone, &keeper.held_under_lost));
         self.note((&keeper.slots, shared.table().shown()));
     }
 }

@@ -42,8 +42,8 @@ impl Machine {
     /// The agents, by number, whose locks and requests are under this lease.
     pub(super) fn agents_under(&self, lease: i64) -> Vec<usize> {
         let is_under = |modelled: &ModelAgent| {
-            let agent = self.keeper.agents.get(&modelled.serial);
-            agent.is_some_and(|agent| agent.lease_id() == Some(lease))
+            let agent = self.keeper.leases.agents.get(&modelled.serial);
+            agent.is_some_and(|agent| agent.lease() == Some(lease))
         };
         (0..self.agents.len()).filter(|&nth| is_under(&self.agents[nth])).collect()
     }

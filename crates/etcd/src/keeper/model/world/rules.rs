@@ -27,7 +27,7 @@ impl World {
         let entries = self.etcd.entries();
         for machine in &self.machines {
             let table = machine.shared.table();
-            let lease_of = |serial| machine.keeper.agents.get(&serial)?.lease_id();
+            let lease_of = |serial| machine.keeper.leases.agents.get(&serial)?.lease();
             for (_, name, request, _, serial) in table.alive() {
                 let Some(lease) = lease_of(serial) else { continue };
                 let is_its = |key: &LockKey| {

@@ -1,0 +1,118 @@
+use navlock_core::{ClientId, Lost};
+
+use super::*;
+use crate::{lease::Renewal, times::Times};
+
+const LONG: Duration = Duration::from_secs(3600);
+const NAME: LeaseName = LeaseName { cluster: 1, id: 7 };
+
+/// A connection with so many agents, which have the numbers from 0 on.
+fn with_agents(count: u64) -> Leases<()> {
+    let shared = Arc::new(Shared::new("a store"));
+    let times = Times { time_to_live: LONG, timeout: LONG, margin: None };
+    let mut leases = Leases::new(Arc::clone(&shared), times);
+    for _ in 0..count {
+        let client_id = ClientId::random();
+        let (id, serial) = shared.table().open_agent(0, client_id);
+        leases.agents.insert(serial, Agent::new(0, id, client_id));
+    }
+    leases
+}
+
+fn renewed_at(sent: Uptime) -> Renewal {
+    Renewal { sent, time_to_live: LONG }
+}
+
+fn begin(leases: &mut Leases<()>, renewal: Renewal) -> bool {
+    leases.begun(NAME, renewal, ClientId::random(), ())
+}
+
+fn calls(leases: &mut Leases<()>) -> Vec<LeaseCall> {
+    std::iter::from_fn(|| leases.poll_call()).collect()
+}
+
+const BEGIN: LeaseCall = LeaseCall::Begin { delay: Duration::ZERO };
+const LET_GO: LeaseCall = LeaseCall::LetGo { lease: NAME.id };
+const REVOKE: LeaseCall = LeaseCall::Revoke { lease: NAME.id };
+
+#[test]
+fn all_agents_share_the_lease_that_one_of_them_needs() {
+    let mut leases = with_agents(2);
+    assert_eq!((leases.need(0), leases.need(0)), (None, None));
+    assert_eq!(calls(&mut leases), [BEGIN]);
+    assert!(begin(&mut leases, renewed_at(Uptime::now())));
+    let keep = LeaseCall::Keep { lease: NAME.id, time_to_live: Some(LONG) };
+    assert_eq!(calls(&mut leases), [keep]);
+    assert_eq!((leases.under(NAME.id), leases.own()), (vec![0, 1], Some(NAME.id)));
+    assert!(leases.over().is_empty());
+}
+
+#[test]
+fn a_lease_that_nobody_waits_for_is_ended() {
+    let mut leases = with_agents(1);
+    assert!(!begin(&mut leases, renewed_at(Uptime::now())));
+    assert_eq!(calls(&mut leases), [REVOKE]);
+    // Where somebody waits and it came too late, another one is asked for.
+    leases.need(0);
+    assert!(!begin(
+        &mut leases,
+        Renewal { time_to_live: Duration::ZERO, ..renewed_at(Uptime::now()) }
+    ));
+    assert_eq!(calls(&mut leases), [BEGIN, REVOKE, BEGIN]);
+}
+
+#[test]
+fn an_agent_that_came_while_the_lease_was_in_doubt_gets_the_next_one() {
+    let mut leases = with_agents(1);
+    leases.need(0);
+    begin(&mut leases, renewed_at(Uptime::now()));
+    leases.doubt(NAME.id);
+    let client_id = ClientId::random();
+    let (id, serial) = leases.shared.table().open_agent(0, client_id);
+    leases.agents.insert(serial, Agent::new(0, id, client_id));
+    assert!(!leases.attach(serial));
+    leases.need(serial);
+    calls(&mut leases);
+    let loss = leases.lose(NAME.id, Lost::Disconnected).unwrap();
+    assert_eq!(loss.agents, [0]);
+    assert!(leases.agents.values().all(Agent::needs_none));
+    leases.need(serial);
+    assert_eq!(calls(&mut leases), [LET_GO, BEGIN]);
+}
+
+#[test]
+fn what_is_lost_is_ended_when_others_may_have_it_unless_it_was_another_connections() {
+    for is_own in [true, false] {
+        let mut leases = with_agents(1);
+        if is_own {
+            leases.need(0);
+            begin(&mut leases, renewed_at(Uptime::now()));
+        } else {
+            assert!(leases.take_over(0, NAME, ()).is_none());
+            let renewed = leases.renewed(NAME.id, renewed_at(Uptime::now()));
+            assert_eq!(renewed, Some(Renewed::TakenOver(vec![0])));
+            let again = leases.renewed(NAME.id, renewed_at(Uptime::now()));
+            assert_eq!(again, Some(Renewed::Kept));
+        }
+        calls(&mut leases);
+        leases.lose(NAME.id, Lost::Disconnected);
+        assert!(leases.lose(NAME.id, Lost::Disconnected).is_none());
+        assert_eq!(calls(&mut leases), [LET_GO]);
+        assert!(leases.is_expiring(NAME.id) && leases.expired().is_empty());
+        leases.expire_all();
+        assert_eq!(leases.expired(), [NAME.id]);
+        assert_eq!(calls(&mut leases), if is_own { vec![REVOKE] } else { vec![] });
+        assert!(!leases.is_expiring(NAME.id));
+    }
+}
+
+#[test]
+fn a_lease_of_another_connection_that_no_agent_uses_is_let_go() {
+    let mut leases = with_agents(1);
+    leases.take_over(0, NAME, ());
+    calls(&mut leases);
+    assert!(leases.let_go_unused().is_empty() && leases.is_of_another(NAME.id));
+    leases.agents.clear();
+    assert_eq!(leases.let_go_unused(), [NAME.id]);
+    assert_eq!(calls(&mut leases), [LET_GO]);
+}
