@@ -12,7 +12,7 @@ mod findings;
 mod giving_up;
 mod gone;
 mod history;
-mod leases;
+mod lease_events;
 mod listing;
 mod lost_leases;
 mod messages;
@@ -131,7 +131,7 @@ struct UnderLease {
 
 impl UnderLease {
     /// For a lease that is kept from now on.
-    fn unknown() -> Self {
+    fn new() -> Self {
         Self { swept: Uptime::now(), buckets: Vec::new() }
     }
 }
@@ -170,7 +170,8 @@ impl Keeper {
         }
     }
 
-    /// The next call to make, if there is one.
+    /// The next call to make, if there is one. All that are polled are made at once, so only calls for one thing need
+    /// an order, and those for leases have it.
     pub(crate) fn poll_call(&mut self) -> Option<Call> {
         self.leases.poll_call().map(Call::Lease).or_else(|| self.calls.pop_front())
     }
@@ -209,8 +210,8 @@ impl Keeper {
             Message::Leave { bucket, name } => self.give_up(bucket, &name),
             Message::EndAgent { serial, ended } => self.end_agent(serial, ended),
             Message::Request { bucket, serial, id, name } => {
-                if self.leases.agents.get(&serial).is_some_and(Agent::needs_none) {
-                    self.attach(serial);
+                if self.leases.agents.get(&serial).is_some_and(Agent::has_no_lease) {
+                    self.leases.attach(serial);
                 }
                 if !self.take_here(bucket, &name, serial, id) {
                     self.push(bucket, &name, Todo::Request(id, serial));

@@ -2,7 +2,7 @@
 //! not on the values, except for a place and a mark.
 
 use navlock_core::{AgentInfo, ClientId, ResourceName};
-pub(crate) use navlock_machines::notes::{MOST_INSIDE, MOST_META, Outer, RequestNotes, cut_info};
+pub(crate) use navlock_machines::notes::{MOST_INSIDE, MOST_META, Outer, RequestNotes};
 use serde::{Deserialize, Serialize};
 
 /// The first byte of each value. What follows is encoded by [`postcard`].

@@ -32,10 +32,24 @@ use crate::{
 /// others wait for longer.
 pub const RECLAIM_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// The agents of a connection, and their leases. Sans-IO: what the store has to do follows from
-/// [`poll_call`](Self::poll_call). `N` is what the store notes with each lease.
+/// The agents of a connection, and their leases. `N` is what the store notes with each lease. The terms of agents
+/// stand in the table, where callers see them.
 ///
-/// The terms of agents stand in the table, where callers see them.
+/// # Calling order
+///
+/// The store enters agents in [`agents`](Self::agents) when they are opened, and removes them when they have ended,
+/// with [`let_go_unused`](Self::let_go_unused). It says
+///
+/// - that an agent asks for something: [`attach`](Self::attach) if there is a lease already, [`need`](Self::need) if
+///   it cannot go on without one, [`take_over`](Self::take_over) if it goes on with what it had;
+/// - the outcome of each call: [`begun`](Self::begun), [`not_begun`](Self::not_begun), [`renewed`](Self::renewed);
+/// - that it does not know a lease any more: [`doubt`](Self::doubt) if it has to be asked why, then
+///   [`lose`](Self::lose);
+/// - a few times a second, that time has passed: what is [`over`](Self::over) is then to be lost, and what was held
+///   under what is [`expired`](Self::expired) to be removed;
+/// - that the connection ends: [`end_own`](Self::end_own) and [`expire_all`](Self::expire_all) if no agents are left.
+///
+/// After each of these it takes calls with [`poll_call`](Self::poll_call) until there is none, and makes them.
 pub struct Leases<N> {
     shared: Arc<Shared>,
     times: Times,
@@ -94,13 +108,14 @@ enum Own {
 }
 
 /// A lease that is kept.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Lease<N> {
     /// Its name.
     pub name: LeaseName,
     /// What is known of it.
     pub state: LeaseState,
-    /// The last renewal that the store has answered.
+    /// The last renewal that the store has answered. Before the first one of a lease that was taken over: the moment
+    /// at which that was done.
     pub renewal: Renewal,
     /// What the store notes of it.
     pub notes: N,
@@ -125,6 +140,17 @@ struct Expiring {
     is_own: bool,
 }
 
+/// What an agent gets that [needs](Leases::need) a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It is under a lease now.
+    Has,
+    /// It is under one as soon as the store has begun or renewed that.
+    Waits,
+    /// The term of this lease is over. It has to be [lost](Leases::lose) first, and then the agent needs another one.
+    Lose(i64),
+}
+
 /// What follows from a [renewal](Leases::renewed).
 #[derive(Debug, PartialEq, Eq)]
 pub enum Renewed {
@@ -132,7 +158,7 @@ pub enum Renewed {
     Kept,
     /// The lease of another connection was renewed for the first time. These agents go on under it from now on.
     TakenOver(Vec<AgentSerial>),
-    /// The term of an agent is over. The lease has to be [lost](Leases::lose).
+    /// It came too late: the term of an agent is over. The lease has to be [lost](Leases::lose).
     TooLate,
 }
 
@@ -190,14 +216,14 @@ impl<N> Leases<N> {
         self.kept.get(&lease)
     }
 
-    /// A lease that is kept, if the store has renewed it and does know it.
+    /// A lease that is kept, if the store has renewed it and, as far as is known, still knows it.
     pub fn live(&self, lease: i64) -> Option<&Lease<N>> {
         self.get(lease).filter(|lease| lease.state == LeaseState::Live)
     }
 
-    /// A lease that is kept, to change what the store notes of it.
-    pub fn get_mut(&mut self, lease: i64) -> Option<&mut Lease<N>> {
-        self.kept.get_mut(&lease)
+    /// What the store notes of a lease that is kept.
+    pub fn notes_mut(&mut self, lease: i64) -> Option<&mut N> {
+        self.kept.get_mut(&lease).map(|lease| &mut lease.notes)
     }
 
     /// The leases that are kept, in the order of their numbers.
@@ -218,7 +244,7 @@ impl<N> Leases<N> {
         self.expiring.contains_key(&lease)
     }
 
-    /// Whether nothing happens by itself when time passes.
+    /// Whether nothing happens by itself when time passes that anybody has to be told.
     pub fn is_idle(&self) -> bool {
         self.agents.is_empty() && self.expiring.is_empty()
     }

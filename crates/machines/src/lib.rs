@@ -2,8 +2,9 @@
 //!
 //! This is not the crate to lock something with: use `navlock`. A reach between machines lets machines share
 //! locks by a store that all of them can use. This crate knows no store. It has what callers use
-//! ([`MachinesReach`](reach::MachinesReach)), the table of what they see, the thread that speaks to the store, and the
-//! terms of leases. A store implements [`Store`](store::Store), which is the whole seam.
+//! ([`MachinesReach`](reach::MachinesReach)), the table of what they see, the thread that speaks to the store, and
+//! [who is under which lease](leases::Leases), for how long. A store implements [`Store`](store::Store), which is the
+//! whole seam, and uses the table and the leases.
 //!
 //! # Features
 //!

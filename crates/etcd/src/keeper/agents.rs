@@ -15,7 +15,7 @@ use crate::{
     slots::{Owner, Slots},
     table::{Finished, KnownOf, LocalOutcome, Sent, Status},
     transactions::{Ask, MOST, MOST_BYTES, Operation, Owning},
-    values::{RequestNotes, Value, cut_info},
+    values::{RequestNotes, Value},
 };
 
 /// What a bucket may see of the keeper.
@@ -148,7 +148,6 @@ impl Keeper {
     pub(super) fn describe(&mut self, serial: AgentSerial, info: &AgentInfo) {
         if let Some(agent) = self.leases.agents.get_mut(&serial) {
             agent.describe(info);
-            cut_info(&mut agent.info);
         }
     }
 

@@ -62,9 +62,10 @@ impl Keeper {
     /// may have been granted what was held under the lease. The agents are told as soon as the
     /// reason is known.
     pub(super) fn doubt(&mut self, lease: i64) {
-        self.leases.doubt(lease);
-        let prefix = BucketKeys::nothing(&self.options.namespace);
-        self.list(Listed::Lease(lease), prefix, Duration::ZERO);
+        if self.leases.doubt(lease) {
+            let prefix = BucketKeys::nothing(&self.options.namespace);
+            self.list(Listed::Lease(lease), prefix, Duration::ZERO);
+        }
     }
 
     /// To be called when etcd goes on from what it has said, and does not know this lease.

@@ -39,12 +39,14 @@ impl Keeper {
                 "what is held under a lease is lost, if something is"
             );
         }
-        // From here on, the keys of the lease, and operations on them, belong to nobody.
-        self.ask_again(again);
         let is_held = |&(phase, ..): &(Phase, _, _, _)| phase == Phase::Held;
         let (held, waits): (Vec<_>, Vec<_>) = left.into_iter().partition(is_held);
         let bare = |(_, bucket, name, ended)| (bucket, name, ended);
-        self.held_under_lost.entry(id).or_default().extend(held.into_iter().map(bare));
+        if !held.is_empty() {
+            self.held_under_lost.entry(id).or_default().extend(held.into_iter().map(bare));
+        }
+        // From here on, the keys of the lease, and operations on them, belong to nobody.
+        self.ask_again(again);
         // Nobody works under a request that waits.
         self.remove_all(waits.into_iter().map(bare));
         self.check_expiring();

@@ -20,7 +20,7 @@ impl Keeper {
         let Some(agent) = self.leases.agents.get(&serial) else { return };
         let bucket = agent.bucket;
         let name = LeaseName { cluster: self.history.cluster(), id };
-        if let Some(renewal) = self.leases.take_over(serial, name, UnderLease::unknown()) {
+        if let Some(renewal) = self.leases.take_over(serial, name, UnderLease::new()) {
             self.revive(serial, renewal);
             self.step_buckets();
         }
@@ -31,9 +31,9 @@ impl Keeper {
 
     /// Looks for keys that agents of a bucket have left under a lease, unless that was done.
     fn look_for_left_of(&mut self, id: i64, bucket: u64) {
-        let Some(lease) = self.leases.get_mut(id) else { return };
-        if !lease.notes.buckets.contains(&bucket) {
-            lease.notes.buckets.push(bucket);
+        let Some(notes) = self.leases.notes_mut(id) else { return };
+        if !notes.buckets.contains(&bucket) {
+            notes.buckets.push(bucket);
             self.calls.push_back(Call::LookUnder { lease: id, why: Why::Left(bucket) });
         }
     }
@@ -41,8 +41,8 @@ impl Keeper {
     /// To be called when the keys that agents of a bucket have left under a lease could not be
     /// listed.
     pub(super) fn has_not_looked(&mut self, id: i64, bucket: u64) {
-        if let Some(lease) = self.leases.get_mut(id) {
-            lease.notes.buckets.retain(|&of| of != bucket);
+        if let Some(notes) = self.leases.notes_mut(id) {
+            notes.buckets.retain(|&of| of != bucket);
         }
     }
 

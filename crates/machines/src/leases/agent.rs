@@ -5,7 +5,7 @@ use std::time::Duration;
 use navlock_core::{AgentInfo, ClientId};
 use navlock_engine::AgentId;
 
-use crate::clock::Uptime;
+use crate::{clock::Uptime, notes::cut_info};
 
 /// How much later the description of an agent is written to the store.
 const SETTLED: Duration = Duration::from_millis(200);
@@ -48,9 +48,10 @@ impl Agent {
         Self { bucket, id, client_id, info, stale: None, is_reclaimed: false, under }
     }
 
-    /// The agent has said this of itself.
+    /// The agent has said this of itself. What does not fit into a value is cut.
     pub fn describe(&mut self, info: &AgentInfo) {
         self.info.update(info);
+        cut_info(&mut self.info);
         if let Some(stale) = &mut self.stale {
             stale.since = Uptime::now();
         }
@@ -77,7 +78,7 @@ impl Agent {
     }
 
     /// Whether the agent has no lease, and waits for none.
-    pub fn needs_none(&self) -> bool {
+    pub fn has_no_lease(&self) -> bool {
         self.under == Under::Nothing
     }
 }

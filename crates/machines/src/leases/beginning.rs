@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use navlock_core::{ClientId, Error, host::wake_all};
 
-use super::{Lease, LeaseCall, LeaseState, Leases, Own, agent::Under};
+use super::{Lease, LeaseCall, LeaseState, Leases, Need, Own, agent::Under};
 use crate::{
     clock::Uptime,
     lease::{LeaseName, Renewal, Share},
@@ -34,22 +34,29 @@ impl<N> Leases<N> {
         true
     }
 
-    /// Gets a lease for an agent that cannot make requests because it has no good one. If the agent has a lease, the
-    /// term of this lease is over, and it is returned to be [lost](Self::lose).
-    pub fn need(&mut self, serial: AgentSerial) -> Option<i64> {
-        let agent = self.agents.get_mut(&serial)?;
-        match agent.under {
-            Under::Coming => {}
-            Under::Nothing => {
-                agent.under = Under::Coming;
-                if self.own == Own::None {
-                    self.own = Own::Coming;
-                    self.begin(Duration::ZERO);
-                }
-            }
-            Under::Lease(lease) => return self.live(lease).map(|lease| lease.name.id),
+    /// An agent cannot make requests because it has no good lease: either none, or one whose term is over.
+    pub fn need(&mut self, serial: AgentSerial) -> Need {
+        let Some(under) = self.agents.get(&serial).map(|agent| agent.under) else {
+            return Need::Waits;
+        };
+        let over = match under {
+            Under::Coming => None,
+            Under::Lease(lease) => self.live(lease),
+            Under::Nothing if self.attach(serial) => return Need::Has,
+            // The connection's own lease could not be used, so it is over if it is live.
+            Under::Nothing => self.own().and_then(|own| self.live(own)),
+        };
+        if let Some(over) = over {
+            return Need::Lose(over.name.id);
         }
-        None
+        if let Some(agent) = self.agents.get_mut(&serial).filter(|agent| agent.has_no_lease()) {
+            agent.under = Under::Coming;
+            if self.own == Own::None {
+                self.own = Own::Coming;
+                self.begin(Duration::ZERO);
+            }
+        }
+        Need::Waits
     }
 
     fn begin(&mut self, delay: Duration) {
@@ -112,7 +119,8 @@ impl<N> Leases<N> {
     }
 
     /// An agent goes on with what it had under a lease of another connection, which is renewed from now on. Returns
-    /// the last renewal if the lease is live already.
+    /// the last renewal if the lease is live already: then its requests are answered now, and its term begins, and
+    /// else when [`renewed`](Self::renewed) names it.
     pub fn take_over(&mut self, serial: AgentSerial, name: LeaseName, notes: N) -> Option<Renewal> {
         let agent = self.agents.get_mut(&serial)?;
         agent.under = Under::Lease(name.id);

@@ -3,7 +3,8 @@
 use navlock_core::{Lost, host::wake_all};
 
 use super::{
-    Expiring, LeaseCall, LeaseState, Leases, Loss, Own, RECLAIM_TIMEOUT, Renewed, agent::Under,
+    Expiring, Lease, LeaseCall, LeaseState, Leases, Loss, Own, RECLAIM_TIMEOUT, Renewed,
+    agent::Under,
 };
 use crate::{clock::Uptime, lease::Renewal};
 
@@ -30,32 +31,38 @@ impl<N> Leases<N> {
         }
     }
 
-    /// The store does not know a lease any more that should have lasted longer, and is asked for the reason. Others
-    /// may have been granted what was held under it.
-    pub fn doubt(&mut self, lease: i64) {
-        if let Some(found) = self.kept.get_mut(&lease) {
-            found.state = LeaseState::Doubted;
+    /// The store does not know a lease any more that should have lasted longer. Others may have been granted what was
+    /// held under it. Returns whether the store has to be asked for the reason, after which the lease is
+    /// [lost](Self::lose).
+    pub fn doubt(&mut self, lease: i64) -> bool {
+        let found = self.kept.get_mut(&lease);
+        let is_kept = found.map(|found| found.state = LeaseState::Doubted).is_some();
+        if is_kept {
             self.shared.table().close_under(lease);
         }
+        is_kept
     }
 
     /// The leases that have to be [lost](Self::lose) because their terms are over by the clock, or because they could
     /// not be taken over.
     pub fn over(&self) -> Vec<i64> {
-        let timeout = self.times.time_to_live.min(RECLAIM_TIMEOUT);
-        let now = Uptime::now();
-        let mut over = self.ids();
-        over.retain(|id| match self.kept[id].state {
-            LeaseState::Live | LeaseState::Doubted => {
-                self.times.term(self.kept[id].renewal).ends <= now
-            }
+        let (now, timeout) = (Uptime::now(), self.times.time_to_live.min(RECLAIM_TIMEOUT));
+        let is_over = |lease: &Lease<N>| match lease.state {
+            LeaseState::Live | LeaseState::Doubted => self.times.term(lease.renewal).ends <= now,
             LeaseState::TakenOver(since) => since.elapsed() >= timeout,
-        });
+        };
+        let mut over = self.ids();
+        over.retain(|id| self.get(*id).is_some_and(is_over));
         over
     }
 
-    /// Loses all that stands under a lease. Its agents get another one when they ask for something. `None` if the
-    /// lease is not kept.
+    /// Loses the locks and requests that the store has under a lease. Agents of it that wait for something
+    /// [need](Self::need) another one now, the others when they ask. `None` if the lease is not kept.
+    ///
+    /// The names that are owned under the lease have to be lost before ([`Table::lose_name`]), because the store does
+    /// not know of their locks.
+    ///
+    /// [`Table::lose_name`]: crate::table::Table::lose_name
     pub fn lose(&mut self, id: i64, how: Lost) -> Option<Loss> {
         let lease = self.kept.remove(&id)?;
         let is_own = self.own() == Some(id);
@@ -108,13 +115,13 @@ impl<N> Leases<N> {
         self.expiring.values_mut().for_each(|expiring| expiring.expires = Uptime::default());
     }
 
-    /// Ends the connection's own lease, under which no agent has anything. Returns whether there was one.
-    pub fn end_own(&mut self) -> bool {
-        let Some(lease) = self.own() else { return false };
-        self.own = Own::None;
-        self.kept.remove(&lease);
-        self.calls.extend([LeaseCall::LetGo { lease }, LeaseCall::Revoke { lease }]);
-        true
+    /// Ends the connection's own lease, if there is one, under which no agent has anything.
+    pub fn end_own(&mut self) {
+        if let Some(lease) = self.own() {
+            self.own = Own::None;
+            self.kept.remove(&lease);
+            self.calls.extend([LeaseCall::LetGo { lease }, LeaseCall::Revoke { lease }]);
+        }
     }
 
     /// Lets go of leases that were other connections' and that no agent uses, and returns them. They end by

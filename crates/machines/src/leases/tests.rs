@@ -1,4 +1,4 @@
-use navlock_core::{ClientId, Lost};
+use navlock_core::{ClientId, Error, Lost};
 
 use super::*;
 use crate::{lease::Renewal, times::Times};
@@ -10,13 +10,17 @@ const NAME: LeaseName = LeaseName { cluster: 1, id: 7 };
 fn with_agents(count: u64) -> Leases<()> {
     let shared = Arc::new(Shared::new("a store"));
     let times = Times { time_to_live: LONG, timeout: LONG, margin: None };
-    let mut leases = Leases::new(Arc::clone(&shared), times);
-    for _ in 0..count {
-        let client_id = ClientId::random();
-        let (id, serial) = shared.table().open_agent(0, client_id);
-        leases.agents.insert(serial, Agent::new(0, id, client_id));
-    }
+    let mut leases = Leases::new(shared, times);
+    (0..count).for_each(|_| _ = open(&mut leases));
     leases
+}
+
+/// Opens one more agent, and returns its number.
+fn open(leases: &mut Leases<()>) -> AgentSerial {
+    let client_id = ClientId::random();
+    let (id, serial) = leases.shared.table().open_agent(0, client_id);
+    leases.agents.insert(serial, Agent::new(0, id, client_id));
+    serial
 }
 
 fn renewed_at(sent: Uptime) -> Renewal {
@@ -38,7 +42,7 @@ const REVOKE: LeaseCall = LeaseCall::Revoke { lease: NAME.id };
 #[test]
 fn all_agents_share_the_lease_that_one_of_them_needs() {
     let mut leases = with_agents(2);
-    assert_eq!((leases.need(0), leases.need(0)), (None, None));
+    assert_eq!((leases.need(0), leases.need(0)), (Need::Waits, Need::Waits));
     assert_eq!(calls(&mut leases), [BEGIN]);
     assert!(begin(&mut leases, renewed_at(Uptime::now())));
     let keep = LeaseCall::Keep { lease: NAME.id, time_to_live: Some(LONG) };
@@ -67,15 +71,13 @@ fn an_agent_that_came_while_the_lease_was_in_doubt_gets_the_next_one() {
     leases.need(0);
     begin(&mut leases, renewed_at(Uptime::now()));
     leases.doubt(NAME.id);
-    let client_id = ClientId::random();
-    let (id, serial) = leases.shared.table().open_agent(0, client_id);
-    leases.agents.insert(serial, Agent::new(0, id, client_id));
+    let serial = open(&mut leases);
     assert!(!leases.attach(serial));
-    leases.need(serial);
+    assert_eq!(leases.need(serial), Need::Waits);
     calls(&mut leases);
     let loss = leases.lose(NAME.id, Lost::Disconnected).unwrap();
     assert_eq!(loss.agents, [0]);
-    assert!(leases.agents.values().all(Agent::needs_none));
+    assert!(leases.agents.values().all(Agent::has_no_lease));
     leases.need(serial);
     assert_eq!(calls(&mut leases), [LET_GO, BEGIN]);
 }
@@ -115,4 +117,33 @@ fn a_lease_of_another_connection_that_no_agent_uses_is_let_go() {
     leases.agents.clear();
     assert_eq!(leases.let_go_unused(), [NAME.id]);
     assert_eq!(calls(&mut leases), [LET_GO]);
+}
+
+#[test]
+fn nobody_waits_for_a_lease_that_cannot_be_had() {
+    for may_wait in [false, true] {
+        let mut leases = with_agents(1);
+        leases.need(0);
+        calls(&mut leases);
+        // No request waits, so none has failed, and no lease is wanted any more.
+        assert!(!leases.not_begun(&Error::refused("full"), may_wait));
+        assert!(calls(&mut leases).is_empty() && leases.agents.values().all(Agent::has_no_lease));
+        // That is not for ever.
+        assert_eq!((leases.need(0), calls(&mut leases)), (Need::Waits, vec![BEGIN]));
+    }
+}
+
+#[test]
+fn who_is_late_is_told_by_the_clock_and_by_the_renewal() {
+    let mut leases = with_agents(1);
+    leases.need(0);
+    begin(&mut leases, renewed_at(Uptime::now()));
+    let short = Renewal { time_to_live: Duration::ZERO, ..renewed_at(Uptime::now()) };
+    assert_eq!(leases.renewed(NAME.id, short), Some(Renewed::TooLate));
+    assert_eq!((leases.over(), leases.need(0)), (vec![NAME.id], Need::Lose(NAME.id)));
+    // Another agent cannot be put under it either.
+    let other = open(&mut leases);
+    assert_eq!(leases.need(other), Need::Lose(NAME.id));
+    leases.lose(NAME.id, Lost::Disconnected);
+    assert_eq!((leases.over(), leases.need(other)), (vec![], Need::Waits));
 }

@@ -2,7 +2,7 @@
 //! is the same for all stores: see [`navlock_machines::leases`].
 
 use navlock_core::Lost;
-use navlock_machines::leases::{LeaseState, Renewed};
+use navlock_machines::leases::{LeaseState, Need, Renewed};
 
 use super::{AgentSerial, CHECK_INTERVAL, Call, Keeper, UnderLease, Why, ownership};
 use crate::{
@@ -13,40 +13,32 @@ use crate::{
 };
 
 impl Keeper {
-    /// Puts an agent under the connection's own lease, if that can be used.
-    pub(super) fn attach(&mut self, serial: AgentSerial) -> bool {
-        let own = self.leases.own();
-        if let Some(over) = own.filter(|own| self.leases.over().contains(own)) {
-            self.lose_lease(over, Lost::Disconnected);
-        }
-        self.leases.attach(serial)
-    }
-
     /// Gets a lease for an agent that cannot make requests because it has no good lease.
     pub(super) fn need_lease(&mut self, serial: AgentSerial) {
-        let Some(agent) = self.leases.agents.get(&serial) else { return };
-        let bucket = agent.bucket;
-        if agent.needs_none() && self.attach(serial) {
-            return self.step_all(bucket);
-        }
-        if let Some(over) = self.leases.need(serial) {
-            self.lose_lease(over, Lost::Disconnected);
+        let bucket = self.leases.agents.get(&serial).map(|agent| agent.bucket);
+        match (self.leases.need(serial), bucket) {
+            (Need::Has, Some(bucket)) => self.step_all(bucket),
+            (Need::Lose(over), _) => {
+                self.lose_lease(over, Lost::Disconnected);
+                self.need_lease(serial);
+            }
+            _ => {}
         }
     }
 
     /// Takes in the answer to a request for a lease.
     pub(super) fn leased(&mut self, result: Result<(LeaseName, Renewal), Failure>) {
-        let steps = match result {
+        let is_news = match result {
             Ok((name, renewal)) => {
                 let client_id = ownership::whose(self.slots.me());
-                self.leases.begun(name, renewal, client_id, UnderLease::unknown())
+                self.leases.begun(name, renewal, client_id, UnderLease::new())
             }
             Err(failure) => {
                 let may_wait = matches!(failure, Failure::Unknown(_));
                 self.leases.not_begun(&failure.error(), may_wait)
             }
         };
-        if steps {
+        if is_news {
             self.step_buckets();
         }
     }
@@ -61,18 +53,16 @@ impl Keeper {
         };
         // What others want is not granted any more when the term is extended.
         self.heed_mailbox(&asked);
-        let renewed = self.leases.renewed(id, renewal);
-        match &renewed {
+        let back = match self.leases.renewed(id, renewal) {
             None => return,
             Some(Renewed::TooLate) => return self.lose_lease(id, Lost::Disconnected),
-            Some(Renewed::TakenOver(agents)) => {
-                agents.iter().for_each(|serial| self.revive(*serial, renewal));
-            }
-            Some(Renewed::Kept) => {}
-        }
+            Some(Renewed::TakenOver(agents)) => agents,
+            Some(Renewed::Kept) => Vec::new(),
+        };
+        back.iter().for_each(|serial| self.revive(*serial, renewal));
         self.judge_held_back(id, renewal.sent);
         self.judge_stray(id, renewal.sent);
-        if renewed != Some(Renewed::Kept) {
+        if !back.is_empty() {
             self.step_buckets();
         }
     }
@@ -97,11 +87,11 @@ impl Keeper {
         let may_have_any = self.slots.has_spent() || !self.shared.table().is_unused();
         for id in self.leases.ids() {
             let is_own = self.leases.own() == Some(id);
-            let Some(lease) = self.leases.get_mut(id) else { continue };
+            let Some(lease) = self.leases.live(id) else { continue };
             let pause = if is_own { CHECK_INTERVAL } else { lease.renewal.time_to_live };
             let is_due = lease.notes.swept.elapsed() >= pause && (!is_own || may_have_any);
-            if lease.state == LeaseState::Live && is_due {
-                lease.notes.swept = Uptime::now();
+            if let Some(notes) = self.leases.notes_mut(id).filter(|_| is_due) {
+                notes.swept = Uptime::now();
                 self.calls.push_back(Call::LookUnder { lease: id, why: Why::Sweep });
             }
         }
@@ -110,8 +100,8 @@ impl Keeper {
     /// Has the keys under the leases compared with what should be there, as soon as there is a tick.
     pub(super) fn sweep_soon(&mut self) {
         for id in self.leases.ids() {
-            if let Some(lease) = self.leases.get_mut(id) {
-                lease.notes.swept = Uptime::default();
+            if let Some(notes) = self.leases.notes_mut(id) {
+                notes.swept = Uptime::default();
             }
         }
     }
@@ -141,7 +131,7 @@ impl Keeper {
     pub(super) fn need_lease_to_wait(&mut self, serial: AgentSerial) {
         let Some(agent) = self.leases.agents.get(&serial) else { return };
         // A connection that is ending gets no leases any more.
-        let is_wanted = !self.is_quitting && agent.needs_none();
+        let is_wanted = !self.is_quitting && agent.has_no_lease();
         if is_wanted && self.shared.table().waits(serial, agent.id) {
             self.need_lease(serial);
         }
