@@ -37,7 +37,7 @@ use self::{
 
 pub(super) use self::{mapping::MapTask, state::State};
 use super::{
-    owned::{Asked, Began, Note, Owned},
+    owned::{Asked, Began, Note, Owned, place},
     questions::Questions,
 };
 use crate::clock;
@@ -208,7 +208,7 @@ impl ClientTable {
         let (is_counted, Some(agent)) = (mem::take(is_counted), *agent) else { return };
         let bucket = self.agents.get(agent.index()).and_then(|agent| agent.bucket.as_deref());
         if let (true, Some(bucket)) = (is_counted, bucket) {
-            self.owned.end_wait(bucket, agent, name, kind.mode());
+            self.owned.slots().end_wait(bucket, agent, name, kind.mode());
         }
     }
 
@@ -217,15 +217,17 @@ impl ClientTable {
         match mem::take(&mut self.requests[index].place) {
             SlotPlace::Outside => self.count_unmapped(-1),
             // The request may be granted already, and the news may be on its way.
-            SlotPlace::Slot(slot) => self.owned.aborted(slot, self.next_serial),
-            SlotPlace::Hold(hold) => self.owned.end_first(hold),
+            SlotPlace::Slot(slot) => self.owned.slots().abort(slot, self.next_serial),
+            SlotPlace::Hold(hold) => self.owned.slots().end_first(hold),
         }
     }
 
     fn count_unmapped(&mut self, more: i32) {
         self.unmapped = self.unmapped.saturating_add_signed(more);
         if !self.is_forked() {
-            self.owned.set_unmapped(self.unmapped);
+            if let Some(map) = self.owned.map() {
+                map.set_unmapped(self.unmapped);
+            }
         }
     }
 
@@ -272,7 +274,7 @@ impl ClientTable {
         if slot.is_none() {
             self.count_unmapped(1);
         }
-        let (request, number) = (id, slot.map(Owned::number));
+        let (request, number) = (id, slot.map(|slot| place(slot).1));
         let message =
             ToDaemon::Request { agent: of, request, name: name.clone(), kind, slot: number };
         self.say(&message);
@@ -312,7 +314,7 @@ impl ClientTable {
         if was_alive {
             let place = self.requests[id.index()].place;
             // If the client goes on owning the name, it does not tell the daemon.
-            if !matches!(place, SlotPlace::Hold(hold) if self.owned.finish_first(hold)) {
+            if !matches!(place, SlotPlace::Hold(hold) if self.owned.slots().finish_first(hold)) {
                 let was_in_slot = matches!(place, SlotPlace::Hold(_));
                 self.leave_place(id.index());
                 self.say_finished(id, was_in_slot);
@@ -329,7 +331,7 @@ impl ClientTable {
     /// Tells the daemon that a lock that was taken in the map is released, if its name is not owned
     /// any more. Returns the lock's note, for the caller to drop without the table locked.
     pub(super) fn finish_taken(&mut self, taken: RequestId) -> Option<Note> {
-        let (request, note) = self.owned.finish(taken);
+        let (request, note) = self.owned.slots().finish(taken);
         if let Some(request) = request {
             self.say_finished(request, true);
         }

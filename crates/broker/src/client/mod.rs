@@ -333,7 +333,7 @@ impl BrokerReach {
     /// the broker, until somebody else asks for them. See [`ConnectOptions::delegate`].
     pub fn owned(&self) -> usize {
         let shared = self.connection.shared();
-        if shared.is_forked() { 0 } else { shared.owned.count() }
+        if shared.is_forked() { 0 } else { shared.owned.slots().count() }
     }
 
     /// The daemon's status.

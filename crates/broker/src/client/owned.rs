@@ -21,8 +21,9 @@ mod slots;
 
 use std::{
     io,
+    ops::{Deref, DerefMut},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::Waker,
@@ -32,13 +33,13 @@ use navlock_core::{
     ClientId, Lost, Mode, ResourceName,
     host::{RequestKind, Ticket},
 };
-use navlock_delegation::{Released, Slot, Unforked};
+use navlock_delegation::{OwnerMap, Released, Slot, Unforked};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 
 use self::{first_answers::FirstAnswers, hints::Hints, maps::Maps, slots::Slots};
 
 pub(super) use self::{
-    maps::SlotIndex,
+    maps::{SlotIndex, place},
     slots::{Asked, Began, Hold, Note},
 };
 use crate::clock;
@@ -67,7 +68,7 @@ pub(super) struct Owned {
     linked_at: AtomicU64,
     /// A moment plus this number is a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
     epoch: AtomicU64,
-    maps: Maps,
+    maps: Arc<Maps>,
     hints: Hints,
     first_answers: FirstAnswers,
     slots: Mutex<Slots>,
@@ -75,6 +76,32 @@ pub(super) struct Owned {
     ///
     /// FAST: mostly there are no notes, and then a release need not look for its note.
     noted: AtomicUsize,
+}
+
+/// The slots, as long as they are locked.
+pub(super) struct OpenSlots<'a> {
+    slots: MutexGuard<'a, Slots>,
+    noted: &'a AtomicUsize,
+}
+
+impl Deref for OpenSlots<'_> {
+    type Target = Slots;
+
+    fn deref(&self) -> &Slots {
+        &self.slots
+    }
+}
+
+impl DerefMut for OpenSlots<'_> {
+    fn deref_mut(&mut self) -> &mut Slots {
+        &mut self.slots
+    }
+}
+
+impl Drop for OpenSlots<'_> {
+    fn drop(&mut self) {
+        self.noted.store(self.slots.notes.len(), Ordering::Relaxed);
+    }
 }
 
 /// A lock that was just taken, and a moment shortly before that.
@@ -101,15 +128,16 @@ impl Owned {
     ///
     /// If no memory can be had.
     pub(super) fn new() -> io::Result<Self> {
+        let slots = Slots::default();
         Ok(Self {
             unforked: Unforked::new()?,
             is_alone: AtomicBool::new(false),
             linked_at: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
-            maps: Maps::default(),
+            maps: Arc::clone(&slots.maps),
             hints: Hints::default(),
             first_answers: FirstAnswers::default(),
-            slots: Mutex::default(),
+            slots: Mutex::new(slots),
             noted: AtomicUsize::new(0),
         })
     }
@@ -122,10 +150,40 @@ impl Owned {
         self.unforked.is_us()
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    /// The slots, locked.
+    pub(super) fn slots(&self) -> OpenSlots<'_> {
         // A poisoned mutex may be used: nothing panics while it is locked, so the slots are never
         // half changed.
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        OpenSlots { slots, noted: &self.noted }
+    }
+
+    /// To be called when a request is about to be made. Returns its slot, and what has to be sent
+    /// before it.
+    pub(super) fn begin(&self, asked: &Asked<'_>) -> Began {
+        let mut slots = self.slots();
+        // Without the hint, the agent's next take has to look here, and finds that a request of the agent
+        // waits for the name. Other agents could overtake this request by a take in their own slots, so
+        // these slots are given back below.
+        self.hints.clear(asked.agent, asked.name);
+        slots.begin(asked)
+    }
+
+    /// The serial number of the request for which the slot was granted, by which the daemon knows
+    /// the lock.
+    pub(super) fn serial(&self, taken: RequestId) -> Option<u64> {
+        let index = u32::try_from(taken.index()).ok()?;
+        self.slots().in_use.get(&index).map(|taken| taken.id.serial())
+    }
+
+    /// The map of the file that stands now.
+    pub(super) fn map(&self) -> Option<&OwnerMap> {
+        let generation = self.slots().generation?;
+        self.maps.get(generation)
+    }
+
+    pub(super) fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
     }
 
     #[inline]
@@ -277,14 +335,7 @@ impl Owned {
         if self.noted.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut slots = self.slots();
-        let note = slots.notes.remove(&taken);
-        self.count_notes(&slots);
-        note
-    }
-
-    fn count_notes(&self, slots: &Slots) {
-        self.noted.store(slots.notes.len(), Ordering::Relaxed);
+        self.slots().notes.remove(&taken)
     }
 
     /// How a lock that was taken here was lost, if it was. The caller has not released the lock.
@@ -325,7 +376,6 @@ impl Owned {
         if !waker.as_ref().is_some_and(is_known) {
             watchers.extend(waker.take());
         }
-        self.count_notes(&slots);
         drop(slots);
         // A waker that was not needed is dropped here, with nothing locked.
         drop(waker);
@@ -333,8 +383,6 @@ impl Owned {
     }
 }
 
-mod map;
-mod requests;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests;

@@ -66,7 +66,7 @@ impl ClientTable {
             self.requests[index].agent = None;
         }
         if !self.is_forked() {
-            self.owned.end_agent(agent, &mut wakers);
+            self.owned.slots().end_agent(agent, &mut wakers);
         }
         wakers
     }

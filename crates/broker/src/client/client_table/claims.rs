@@ -68,7 +68,8 @@ impl ClientTable {
                 self.unmapped += 1;
             }
         }
-        for (id, lost) in self.owned.come_back(wakers) {
+        let lost = self.owned.slots().come_back(wakers);
+        for (id, lost) in lost {
             if self.state(id).is_some() {
                 self.end(id.index(), &lost.into(), lost, wakers);
             }
@@ -121,7 +122,7 @@ impl ClientTable {
             let why = why.map(|why| ToDaemon::Why { request, why: why.clone() });
             Some(why.into_iter().chain([claim]))
         });
-        let taken = if self.is_forked() { Vec::new() } else { self.owned.held() };
+        let taken = if self.is_forked() { Vec::new() } else { self.owned.slots().held() };
         let taken = taken.into_iter().map(|held| ToDaemon::ClaimLock {
             agent: number(held.agent),
             request: held.id,

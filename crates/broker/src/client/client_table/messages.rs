@@ -37,7 +37,7 @@ impl ClientTable {
                 if self.state(request).is_none() {
                     // Otherwise the message concerns a lock that was taken in the map after the
                     // request was finished.
-                    self.owned.lose_one(request, (lost, stolen_by), wakers);
+                    self.owned.slots().lose_one(request, (lost, stolen_by), wakers);
                     return;
                 }
                 self.end(request.index(), &lost.into(), lost, wakers);
@@ -83,16 +83,16 @@ impl ClientTable {
             self.settle_place(id.index(), in_slot, is_held);
             self.waits_no_more(id.index());
         }
-        self.owned.answered(id.serial());
+        self.owned.slots().answered(id.serial());
     }
 
     /// Notes that a request was answered: now its slot has its lock, or is free.
     fn settle_place(&mut self, index: usize, in_slot: bool, is_held: bool) {
         let (place, more) = match mem::take(&mut self.requests[index].place) {
             SlotPlace::Slot(slot) => {
-                let hold = if in_slot && is_held { self.owned.granted(slot) } else { None };
+                let hold = if in_slot && is_held { self.owned.slots().granted(slot) } else { None };
                 if hold.is_none() {
-                    self.owned.unused(slot);
+                    self.owned.slots().free(slot);
                 }
                 let is_outside = is_held && hold.is_none();
                 (hold.map_or(SlotPlace::Outside, SlotPlace::Hold), i32::from(is_outside))

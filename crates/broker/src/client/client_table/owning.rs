@@ -30,7 +30,7 @@ impl ClientTable {
         let wants_map = stage == Stage::None && has_granted && !is_said && self.may_map();
         // A new map says nothing of locks in earlier maps, and a daemon that reads it would believe
         // that there are none.
-        if wants_map && !self.owned.has_old() {
+        if wants_map && !self.owned.slots().has_old() {
             self.mapping.stage = Stage::Coming;
             self.mapping.task = Some(MapTask::Make);
         }
@@ -49,7 +49,7 @@ impl ClientTable {
         if self.mapping.stage != Stage::Coming {
             return;
         }
-        let is_made = made.is_ok_and(|map| self.owned.set_map(map));
+        let is_made = made.is_ok_and(|map| self.owned.slots().set_map(map));
         self.mapping.stage = if is_made { Stage::Made } else { Stage::Failed };
         // This comes before the daemon reads the map.
         self.count_unmapped(0);
@@ -80,7 +80,7 @@ impl ClientTable {
     /// To be called when our file was replaced by another one, which is no map.
     pub(in super::super) fn file_replaced(&mut self) {
         self.give_back();
-        self.owned.retire_map();
+        self.owned.slots().retire();
         self.mapping.stage = Stage::None;
         self.mapping.task = None;
     }
@@ -95,7 +95,8 @@ impl ClientTable {
     }
 
     fn give_back(&mut self) {
-        for request in self.owned.give_back() {
+        let given_back = self.owned.slots().give_back();
+        for request in given_back {
             self.say(&ToDaemon::Finish { request });
         }
     }

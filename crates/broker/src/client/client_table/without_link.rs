@@ -62,7 +62,7 @@ impl ClientTable {
     /// Whether anything is held.
     pub(in super::super) fn holds(&self) -> bool {
         self.requests.iter().any(|(_, request)| matches!(request.state, State::Held(..)))
-            || !self.is_forked() && self.owned.is_held()
+            || !self.is_forked() && self.owned.slots().is_held()
     }
 
     /// Ends the held locks that are lost. Returns the wakers to call.
@@ -79,7 +79,7 @@ impl ClientTable {
                 is_left = true;
             }
         }
-        is_left |= self.owned.lose(is_lost, &mut wakers);
+        is_left |= self.owned.slots().lose_all(is_lost, &mut wakers);
         self.is_given_up = !is_left;
         self.tell_alone();
         wakers

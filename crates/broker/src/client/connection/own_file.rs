@@ -63,7 +63,7 @@ impl Shared {
             Some(MapTask::Grow) => {
                 // If there is no room on the disk, the number of slots stays as it is.
                 if let Some(slots) = self.owned.map().and_then(|map| map.grow().ok()) {
-                    self.owned.grown(slots);
+                    self.owned.slots().grown(slots);
                 }
             }
         }

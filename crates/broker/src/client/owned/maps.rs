@@ -43,6 +43,6 @@ pub(super) fn index(generation: usize, slot: u32) -> SlotIndex {
 }
 
 /// The map to which the index belongs, and the number of the slot in that map.
-pub(super) fn place(index: SlotIndex) -> (usize, u32) {
+pub(in super::super) fn place(index: SlotIndex) -> (usize, u32) {
     ((index / ROOM) as usize, index % ROOM)
 }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, mem, sync::Arc, task::Waker};
 
 use foldhash::fast::{FixedState, RandomState};
 use navlock_core::{ClientId, Lost, Mode, ResourceName, host::RequestKind};
-use navlock_delegation::{GivenBack, OwnerMap, Slot};
+use navlock_delegation::{GivenBack, OwnerMap, Released, Slot};
 use navlock_engine::{AgentId, RequestId};
 use navlock_wire::Moment;
 
@@ -31,7 +31,7 @@ pub(in super::super) struct Began {
     /// The slot in which the request is to be granted.
     pub(in super::super) slot: Option<SlotIndex>,
     /// Whether the request is counted as waiting, so that nothing overtakes it. If it is,
-    /// [`Owned::end_wait`](super::Owned::end_wait) must follow.
+    /// [`Slots::end_wait`] must follow.
     pub(in super::super) is_counted: bool,
     /// The requests that the daemon must be told to finish before this request is sent.
     pub(in super::super) finished: Vec<RequestId>,
@@ -65,7 +65,8 @@ pub(in super::super) struct Note {
 
 /// The slots of all maps.
 #[derive(Default)]
-pub(super) struct Slots {
+pub(in super::super) struct Slots {
+    pub(super) maps: Arc<Maps>,
     /// The names that are owned or waited for: by bucket, then by name.
     pub(super) names: HashMap<Arc<str>, HashMap<ResourceName, Name, RandomState>, RandomState>,
     /// The slots that are in use. The broker hears of them in an order that does not change from run to run.
@@ -73,7 +74,7 @@ pub(super) struct Slots {
     /// Notes on locks that were taken and are not released, by ticket.
     pub(super) notes: HashMap<RequestId, Note, RandomState>,
     /// The map in use, if there is one.
-    generation: Option<usize>,
+    pub(super) generation: Option<usize>,
     next_generation: usize,
     /// The slots of the map in use that are not in use themselves.
     free: Vec<u32>,
@@ -131,11 +132,12 @@ impl Slots {
         })
     }
 
-    pub(super) fn begin(&mut self, maps: &Maps, asked: &Asked<'_>) -> Began {
+    /// See [`Owned::begin`](super::Owned::begin).
+    pub(super) fn begin(&mut self, asked: &Asked<'_>) -> Began {
         let mut began = Began::default();
-        self.settle(maps, asked, &mut began.finished);
+        self.settle(asked, &mut began.finished);
         if asked.in_slot && Slot::fits(&asked.bucket, asked.name) {
-            began.slot = self.reserve(maps, asked, &mut began);
+            began.slot = self.reserve(asked, &mut began);
         }
         if let Some(known) = self.name_mut(&asked.bucket, asked.name) {
             known.begin_wait(asked.agent, asked.kind.mode());
@@ -157,7 +159,7 @@ impl Slots {
     /// Gives back the slots of this name in which a take could overtake this request. This includes
     /// slots of other agents, because such an agent may take the name before the daemon reads the
     /// request.
-    fn settle(&mut self, maps: &Maps, asked: &Asked<'_>, finished: &mut Vec<RequestId>) {
+    fn settle(&mut self, asked: &Asked<'_>, finished: &mut Vec<RequestId>) {
         let names = self.names.get_mut(&asked.bucket);
         let Some(known) = names.and_then(|names| names.get_mut(asked.name)) else {
             return;
@@ -167,7 +169,7 @@ impl Slots {
         let is_reader = |taken: &Taken| taken.mode == Mode::Shared;
         let (kept, left): (Vec<_>, Vec<_>) =
             mem::take(&mut known.slots).into_iter().partition(|index| {
-                maps.slot(*index).is_some_and(|slot| {
+                self.maps.slot(*index).is_some_and(|slot| {
                     let look = slot.word().look();
                     let stays = is_shared && self.in_use.get(index).is_some_and(is_reader);
                     stays && !look.is_recalled() && (look.is_held() || look.is_idle())
@@ -175,17 +177,17 @@ impl Slots {
             });
         known.slots = kept;
         for index in left {
-            let Some(slot) = maps.slot(index) else { continue };
+            let Some(slot) = self.maps.slot(index) else { continue };
             // A lock that is held will be released by a message. If a lock is lost, a message will
             // say so.
             if slot.word().give_back() == GivenBack::Freed || slot.word().look().is_free() {
-                finished.extend(self.free(maps, index));
+                finished.extend(self.free(index));
             }
         }
     }
 
     /// Reserves a slot for a request, and describes the request in it.
-    fn reserve(&mut self, maps: &Maps, asked: &Asked<'_>, began: &mut Began) -> Option<SlotIndex> {
+    fn reserve(&mut self, asked: &Asked<'_>, began: &mut Began) -> Option<SlotIndex> {
         let generation = self.generation?;
         // This is early, because a request that comes before there is room gets no slot: if the client is
         // stopped then, no next daemon knows of the lock.
@@ -193,10 +195,10 @@ impl Slots {
             began.wants_room = !mem::replace(&mut self.is_growing, true);
         }
         if self.free.is_empty() {
-            began.finished.extend(self.evict(maps, generation));
+            began.finished.extend(self.evict(generation));
         }
         let index = maps::index(generation, self.free.pop()?);
-        let slot = maps.slot(index)?;
+        let slot = self.maps.slot(index)?;
         if !slot.word().look().is_free() {
             // Nothing can be granted in this slot any more.
             slot.word().clear();
@@ -215,7 +217,7 @@ impl Slots {
 
     /// Gives back a name that nobody holds, so that its slot becomes free. Returns the request that
     /// has to be finished for this.
-    fn evict(&mut self, maps: &Maps, generation: usize) -> Option<RequestId> {
+    fn evict(&mut self, generation: usize) -> Option<RequestId> {
         if let Some(rested) = self.scan_pause.checked_sub(1) {
             self.scan_pause = rested;
             return None;
@@ -227,12 +229,12 @@ impl Slots {
             if !self.in_use.get(&index).is_some_and(is_owned) {
                 continue;
             }
-            let Some(slot) = maps.slot(index) else { continue };
+            let Some(slot) = self.maps.slot(index) else { continue };
             let look = slot.word().look();
             let is_unused = look.is_idle() && slot.word().give_back() == GivenBack::Freed;
             // If the word is free already, the daemon has taken the name back.
             if is_unused || look.is_free() {
-                return self.free(maps, index);
+                return self.free(index);
             }
         }
         // FAST: if all slots are held, not every further request looks at all of them.
@@ -241,9 +243,9 @@ impl Slots {
     }
 
     /// Frees a slot. Returns the request for which it was granted.
-    pub(super) fn free(&mut self, maps: &Maps, index: SlotIndex) -> Option<RequestId> {
+    pub(in super::super) fn free(&mut self, index: SlotIndex) -> Option<RequestId> {
         let Taken { bucket, name, id, .. } = self.in_use.remove(&index)?;
-        if let Some(slot) = maps.slot(index) {
+        if let Some(slot) = self.maps.slot(index) {
             slot.word().clear();
         }
         self.leave_name(&bucket, &name, index);
@@ -262,7 +264,9 @@ impl Slots {
         self.change_name(bucket, name, |known| known.slots.retain(|&other| other != index));
     }
 
-    pub(super) fn end_wait(
+    /// To be called when a request does not wait any more that was counted as waiting when it
+    /// [began](Began::is_counted).
+    pub(in super::super) fn end_wait(
         &mut self,
         bucket: &str,
         agent: AgentId,
@@ -282,8 +286,10 @@ impl Slots {
         }
     }
 
-    pub(super) fn granted(&mut self, maps: &Maps, index: SlotIndex) -> Option<Hold> {
-        let look = maps.slot(index)?.word().look();
+    /// To be called when a request was granted in its slot. Returns its hold; `None` if the slot
+    /// does not say that it was granted.
+    pub(in super::super) fn granted(&mut self, index: SlotIndex) -> Option<Hold> {
+        let look = self.maps.slot(index)?.word().look();
         let taken = self.in_use.get_mut(&index)?;
         if !look.is_held() && !look.is_lost() {
             return None;
@@ -298,18 +304,23 @@ impl Slots {
         Some(Hold { index, count: look.count() })
     }
 
-    /// Notes that the request for which a slot was granted is finished. Later holds are taken in
-    /// the map.
-    pub(super) fn first_is_over(&mut self, hold: Hold) {
-        if let Some(taken) = self.first(hold) {
+    /// Releases the first hold of a slot. Returns whether the client still owns the name, and takes later holds in the
+    /// map; if not, the slot is free and the daemon has to be told.
+    pub(in super::super) fn finish_first(&mut self, hold: Hold) -> bool {
+        let released = self.maps.slot(hold.index).map(|slot| slot.word().release(hold.count));
+        let is_kept = released == Some(Released::Kept);
+        if !is_kept {
+            self.end_first(hold);
+        } else if let Some(taken) = self.first(hold) {
             taken.stage = Stage::Owned(hold.count);
         }
+        is_kept
     }
 
     /// Frees a slot whose first hold has ended, when the client no longer owns the name.
-    pub(super) fn end_first(&mut self, maps: &Maps, hold: Hold) {
+    pub(in super::super) fn end_first(&mut self, hold: Hold) {
         if self.first(hold).is_some() {
-            self.free(maps, hold.index);
+            self.free(hold.index);
         }
     }
 
@@ -317,41 +328,52 @@ impl Slots {
         self.in_use.get_mut(&hold.index).filter(|taken| taken.stage == Stage::First(hold.count))
     }
 
-    /// To be called when a lock that was taken is released, and the client no longer owns its name.
-    /// Returns the request to finish, if the slot still belongs to this request: a later request for
-    /// the slot has holds with higher numbers.
-    pub(super) fn finish(&mut self, maps: &Maps, taken: RequestId) -> Option<RequestId> {
-        let index = u32::try_from(taken.index()).ok()?;
-        let stage = self.in_use.get(&index)?.stage;
-        let is_its = matches!(stage, Stage::Owned(first) if first < taken.serial());
-        is_its.then(|| self.free(maps, index))?
+    /// To be called when a lock that was taken here is released, and the client no longer owns its
+    /// name. Returns the request that the daemon has to be told to finish, if the slot still belongs to
+    /// this request, and the note of the lock. A later request for the slot has holds with higher numbers.
+    pub(in super::super) fn finish(
+        &mut self,
+        taken: RequestId,
+    ) -> (Option<RequestId>, Option<Note>) {
+        let index = u32::try_from(taken.index()).unwrap_or(SlotIndex::MAX);
+        let is_its = self.in_use.get(&index).is_some_and(
+            |slot| matches!(slot.stage, Stage::Owned(first) if first < taken.serial()),
+        );
+        let finished = is_its.then(|| self.free(index)).flatten();
+        (finished, self.notes.remove(&taken))
     }
 
-    pub(super) fn abort(&mut self, index: SlotIndex, next_serial: u64) {
+    /// To be called when a request with a slot was aborted. Its grant may still be on its way. Once a
+    /// request is answered that was made after this call, the grant is not on its way any more. Such
+    /// later requests have serial numbers from `next_serial` on.
+    pub(in super::super) fn abort(&mut self, index: SlotIndex, next_serial: u64) {
         if let Some(Taken { bucket, name, .. }) = self.in_use.remove(&index) {
             self.leave_name(&bucket, &name, index);
             self.unsettled.push((next_serial, index));
         }
     }
 
-    pub(super) fn answered(&mut self, maps: &Maps, serial: u64) {
+    /// To be called when the request with this serial number was answered.
+    pub(in super::super) fn answered(&mut self, serial: u64) {
         // FAST: mostly there are no such slots.
         let clear = self.unsettled.iter().take_while(|(since, _)| *since <= serial).count();
         for (_, index) in self.unsettled.drain(..clear).collect::<Vec<_>>() {
-            if let Some(slot) = maps.slot(index) {
+            if let Some(slot) = self.maps.slot(index) {
                 slot.word().clear();
             }
             self.put_back(index);
         }
     }
 
-    pub(super) fn generation(&self) -> Option<usize> {
-        self.generation
+    /// Whether any lock stands in a map that was [retired](Self::retire), while there is no other map.
+    pub(in super::super) fn has_old(&self) -> bool {
+        self.generation.is_none() && !self.in_use.is_empty()
     }
 
-    pub(super) fn set_map(&mut self, maps: &Maps, map: OwnerMap) -> bool {
+    /// Sets the map of the file that stands now. Returns whether there was room for one more map.
+    pub(in super::super) fn set_map(&mut self, map: OwnerMap) -> bool {
         let (generation, slots) = (self.next_generation, map.slots());
-        let is_put = maps.put(generation, map);
+        let is_put = self.maps.put(generation, map);
         if is_put {
             self.generation = Some(generation);
             self.next_generation += 1;
@@ -360,7 +382,8 @@ impl Slots {
         is_put
     }
 
-    pub(super) fn grown(&mut self, slots: u32) {
+    /// Notes that the map has this many slots now.
+    pub(in super::super) fn grown(&mut self, slots: u32) {
         // The slots are in reverse order, so that the first slots are used first.
         let new = (self.many..slots).rev();
         self.free.splice(0..0, new);
@@ -368,7 +391,8 @@ impl Slots {
         (self.many, self.scan_pause) = (slots, 0);
     }
 
-    pub(super) fn retire(&mut self) {
+    /// Notes that the client's file is another one from here on, which is no map.
+    pub(in super::super) fn retire(&mut self) {
         self.generation = None;
         self.free.clear();
         self.unsettled.clear();

@@ -33,7 +33,7 @@ impl Case {
     fn new() -> Self {
         let file = NamedTempFile::new().unwrap();
         let owned = Owned::new().unwrap();
-        assert!(owned.set_map(OwnerMap::make(file.as_file()).unwrap()));
+        assert!(owned.slots().set_map(OwnerMap::make(file.as_file()).unwrap()));
         Self { owned, _file: file, next: 0 }
     }
 
@@ -56,8 +56,13 @@ impl Case {
     fn grant(&self, index: SlotIndex, of: u32, name: &str, recalled: bool) -> Hold {
         let slot = self.owned.slot(index).unwrap();
         slot.word().grant(recalled).unwrap();
-        let hold = self.owned.granted(index).unwrap();
-        self.owned.end_wait("app", agent(of), &named(name), slot.description().unwrap().mode);
+        let hold = self.owned.slots().granted(index).unwrap();
+        self.owned.slots().end_wait(
+            "app",
+            agent(of),
+            &named(name),
+            slot.description().unwrap().mode,
+        );
         hold
     }
 
@@ -66,7 +71,8 @@ impl Case {
     fn own(&mut self, of: u32, name: &str, kind: RequestKind) -> (RequestId, SlotIndex) {
         let (id, began) = self.ask(of, name, kind);
         let index = began.slot.unwrap();
-        assert!(self.owned.finish_first(self.grant(index, of, name, false)));
+        let hold = self.grant(index, of, name, false);
+        assert!(self.owned.slots().finish_first(hold));
         (id, index)
     }
 
@@ -118,7 +124,7 @@ fn nothing_is_taken_while_a_request_of_the_same_agent_for_it_waits() {
     assert!(more.finished.is_empty() && more.is_counted);
     case.grant(more.slot.unwrap(), 0, "db", false);
     assert!(case.take(0, "db", SHARED).is_some());
-    assert_eq!(case.owned.slots().find(first), Some(index));
+    assert_eq!(case.owned.slots().in_use[&index].id, first);
 }
 
 #[test]
@@ -129,14 +135,15 @@ fn nothing_is_taken_past_who_waits_where_it_was_found_before() {
         let found = case.take(0, "db", EXCLUSIVE).unwrap();
         assert_eq!(case.owned.release(found), Released::Kept);
         assert_eq!(case.word(index).recall(), Recalled::Free);
-        case.owned.give_back();
+        case.owned.slots().give_back();
         // The agent owns the name again, in the same slot, while another request waits.
         let (_, again) = case.ask(0, "db", EXCLUSIVE);
         assert_eq!(again.slot, Some(index));
         case.ask(other, "db", EXCLUSIVE);
-        assert!(case.owned.finish_first(case.grant(index, 0, "db", false)));
+        let hold = case.grant(index, 0, "db", false);
+        assert!(case.owned.slots().finish_first(hold));
         assert_eq!(case.take(0, "db", EXCLUSIVE), None);
-        case.owned.end_wait("app", agent(other), &named("db"), Mode::Exclusive);
+        case.owned.slots().end_wait("app", agent(other), &named("db"), Mode::Exclusive);
         assert!(case.take(0, "db", EXCLUSIVE).is_some());
     }
 }
@@ -154,9 +161,9 @@ fn an_owned_name_that_excludes_a_request_is_given_back_before_the_request() {
     let (_, began) = case.ask(0, "held", EXCLUSIVE);
     assert!(began.finished.is_empty() && case.word(index).look().is_recalled());
     assert_eq!(case.owned.release(taken), Released::Tell);
-    assert_eq!(case.owned.finish(taken).0, Some(held));
+    assert_eq!(case.owned.slots().finish(taken).0, Some(held));
     // The answer is given only once.
-    assert_eq!(case.owned.finish(taken).0, None);
+    assert_eq!(case.owned.slots().finish(taken).0, None);
 }
 
 #[test]
@@ -177,9 +184,9 @@ fn an_agent_takes_nothing_past_another_s_request_and_readers_pass_each_other() {
     assert!(case.word(reader.slot.unwrap()).look().is_recalled());
     // The request before the writer is granted before the daemon has read of the writer.
     let granted = case.grant(more.slot.unwrap(), 0, "db", false);
-    assert!(case.owned.finish_first(granted));
+    assert!(case.owned.slots().finish_first(granted));
     assert_eq!(case.take(0, "db", SHARED), None);
-    case.owned.end_wait("app", agent(2), &named("db"), Mode::Exclusive);
+    case.owned.slots().end_wait("app", agent(2), &named("db"), Mode::Exclusive);
     assert!(case.take(0, "db", SHARED).is_some());
 }
 
@@ -200,7 +207,7 @@ fn a_slot_that_is_another_name_s_by_now_is_not_taken_for_the_one_that_was_found_
     let taken = case.take(0, "db", EXCLUSIVE).unwrap();
     assert_eq!(case.owned.release(taken), Released::Kept);
     assert_eq!(case.word(index).recall(), Recalled::Free);
-    case.owned.give_back();
+    case.owned.slots().give_back();
     // The same slot is used again.
     let (_, again) = case.own(0, "other", EXCLUSIVE);
     assert_eq!(again, index);
@@ -213,15 +220,15 @@ fn a_slot_of_an_aborted_request_is_used_again_when_it_cannot_be_granted_any_more
     let mut case = Case::new();
     let (_, began) = case.ask(0, "db", EXCLUSIVE);
     let index = began.slot.unwrap();
-    case.owned.aborted(index, case.next);
+    case.owned.slots().abort(index, case.next);
     // The daemon granted the request while the abort was on its way.
     let _ = case.word(index).grant(false);
     let (later, other) = case.ask(0, "db", EXCLUSIVE);
     assert_ne!(other.slot, Some(index));
     assert_eq!(case.take(0, "db", EXCLUSIVE), None);
-    case.owned.answered(later.serial() - 1);
+    case.owned.slots().answered(later.serial() - 1);
     assert!(case.word(index).look().is_held());
-    case.owned.answered(later.serial());
+    case.owned.slots().answered(later.serial());
     assert_eq!(case.ask(0, "more", EXCLUSIVE).1.slot, Some(index));
     assert!(case.word(index).look().is_free());
 }
@@ -250,7 +257,8 @@ fn with_all_slots_in_use_a_name_that_nobody_holds_is_given_back() {
     assert_eq!(held.len(), 62);
     let (_, began) = case.ask(0, "64", EXCLUSIVE);
     assert!(began.slot.is_none() && !began.is_counted && !began.wants_room);
-    case.owned.grown(case.owned.map().unwrap().grow().unwrap());
+    let grown = case.owned.map().unwrap().grow().unwrap();
+    case.owned.slots().grown(grown);
     assert!(case.ask(0, "65", EXCLUSIVE).1.slot.is_some());
 }
 
@@ -266,7 +274,7 @@ fn a_loss_that_is_said_is_known_of_the_hold_that_it_concerns() {
     assert_eq!(case.owned.stolen_by(taken), None);
     let thief = ClientId::from_bytes([9; 16]);
     let mut wakers = Vec::new();
-    case.owned.lose_one(id, (Lost::Stolen, Some(thief)), &mut wakers);
+    case.owned.slots().lose_one(id, (Lost::Stolen, Some(thief)), &mut wakers);
     wakers.into_iter().for_each(Waker::wake);
     assert_eq!(counted.0.load(SeqCst), 1);
     // Meanwhile another name uses the slot, and the guard still exists.
@@ -274,7 +282,7 @@ fn a_loss_that_is_said_is_known_of_the_hold_that_it_concerns() {
     assert_eq!(case.owned.lost(taken), Some(Lost::Stolen));
     assert_eq!(case.owned.stolen_by(taken), Some(thief));
     assert_eq!(case.owned.release(taken), Released::Gone);
-    assert_eq!(case.owned.finish(taken).0, None);
+    assert_eq!(case.owned.slots().finish(taken).0, None);
     assert!(case.owned.slots().notes.is_empty());
 }
 
@@ -288,12 +296,12 @@ fn the_end_of_an_agent_ends_its_own_locks_only() {
     let counted = Arc::new(Counted::default());
     assert_eq!(case.owned.watch(mine, &Arc::clone(&counted).into()), None);
     let mut wakers = Vec::new();
-    case.owned.end_agent(agent(0), &mut wakers);
+    case.owned.slots().end_agent(agent(0), &mut wakers);
     assert_eq!(wakers.len(), 1);
     assert_eq!(case.owned.lost(mine), Some(Lost::Terminated));
     assert_eq!(case.owned.lost(theirs), None);
     assert_eq!(case.owned.release(mine), Released::Gone);
-    assert_eq!(case.owned.finish(mine).0, None);
+    assert_eq!(case.owned.slots().finish(mine).0, None);
     assert_eq!(case.take(0, "mine", EXCLUSIVE), None);
 }
 
@@ -311,17 +319,17 @@ fn on_a_new_connection_nothing_is_taken_and_what_is_held_is_claimed() {
     for index in [not_finished.index, revoked] {
         let _ = case.word(index).revoke();
     }
-    assert_eq!(case.owned.come_back(&mut Vec::new()), [(first, Lost::Disconnected)]);
+    assert_eq!(case.owned.slots().come_back(&mut Vec::new()), [(first, Lost::Disconnected)]);
     assert_eq!(case.owned.lost(lost), Some(Lost::Disconnected));
     assert_eq!(case.take(0, "idle", EXCLUSIVE), None);
     for index in [idle, asked.slot.unwrap()] {
         assert!(case.word(index).look().is_free());
     }
-    let claims = case.owned.held();
+    let claims = case.owned.slots().held();
     assert_eq!(claims.iter().map(|held| held.id).collect::<Vec<_>>(), [id]);
     assert_eq!(claims[0].token, case.owned.slot(index).unwrap().token(held.serial()));
     assert_eq!(case.owned.release(held), Released::Tell);
-    assert_eq!(case.owned.finish(held).0, Some(id));
+    assert_eq!(case.owned.slots().finish(held).0, Some(id));
 }
 
 #[test]
@@ -329,17 +337,17 @@ fn a_lock_of_a_replaced_map_is_not_taken_for_a_lock_of_the_next_map() {
     let mut case = Case::new();
     case.own(0, "db", EXCLUSIVE);
     let before = case.take(0, "db", EXCLUSIVE).unwrap();
-    assert!(case.owned.give_back().is_empty());
-    case.owned.retire_map();
+    assert!(case.owned.slots().give_back().is_empty());
+    case.owned.slots().retire();
     assert_eq!(case.ask(0, "other", EXCLUSIVE).1.slot, None);
     let file = NamedTempFile::new().unwrap();
-    assert!(case.owned.set_map(OwnerMap::make(file.as_file()).unwrap()));
+    assert!(case.owned.slots().set_map(OwnerMap::make(file.as_file()).unwrap()));
     case.own(0, "other", EXCLUSIVE);
     let after = case.take(0, "other", EXCLUSIVE).unwrap();
     assert_ne!(before, after);
     assert_eq!((case.owned.lost(before), case.owned.lost(after)), (None, None));
     assert_eq!(case.owned.release(before), Released::Tell);
-    assert!(case.owned.finish(before).0.is_some());
+    assert!(case.owned.slots().finish(before).0.is_some());
     assert_eq!(case.owned.lost(after), None);
 }
 
