@@ -5,16 +5,14 @@
 use std::{
     future::{Future, IntoFuture},
     path::absolute,
+    sync::Arc,
     task::{Context, Waker},
     thread,
     time::Duration,
 };
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
-use navlock_core::{
-    Error, FencingToken, UserAgent,
-    blocking::{block_on, block_on_timeout},
-};
+use navlock_core::{Error, UserAgent, blocking::block_on_timeout};
 use navlock_platform::socket::Listener;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -28,12 +26,13 @@ fn user_agent(place: &Place) -> UserAgent {
     UserAgent::with_reach(BrokerReach::connect_when_needed(options).unwrap())
 }
 
-/// Serves whoever connects, until nobody is connected any more.
-fn serve(listener: Listener) -> thread::JoinHandle<()> {
+/// Runs a daemon at this place, where this listens already, until nobody is connected any more.
+fn run(place: Place, listener: Listener) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut options = daemon::Options::default();
-        options.idle = Some(Duration::from_secs(3));
-        block_on(daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options));
+        (options.idle, options.socket) = (Some(Duration::from_secs(3)), Some(Arc::new(listener)));
+        let user_agent = |first| Ok(daemon::user_agent(first));
+        daemon::run(&place, user_agent, &options, || ()).unwrap();
     })
 }
 
@@ -58,7 +57,7 @@ fn requests_made_before_a_connection_are_sent_in_the_same_order() {
     assert!(early.as_mut().poll(&mut context).is_pending());
     assert!(second.as_mut().poll(&mut context).is_pending());
 
-    let daemon = serve(listener);
+    let daemon = run(place, listener);
     let held = soon(first).unwrap();
     assert!(soon(never).unwrap().is_none());
     assert!(second.as_mut().poll(&mut context).is_pending());
@@ -84,7 +83,8 @@ fn nothing_is_done_before_something_is_asked_for_and_a_failure_is_not_for_ever()
     assert!(matches!(failed, Err(Error::Unreachable(why)) if why.message().contains(&program)));
     assert!(matches!(soon(locks.query()), Err(Error::Unreachable(_))));
 
-    let daemon = serve(Listener::bind(place.socket()).unwrap());
+    let listener = Listener::bind(place.socket()).unwrap();
+    let daemon = run(place, listener);
     drop(soon(locks.lock("db").into_future()).unwrap());
     drop(locks);
     daemon.join().unwrap();

@@ -5,13 +5,14 @@ use std::{
     future::Future,
     path,
     pin::pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
     thread,
     time::Duration,
 };
 
 use navlock_broker::{BrokerReach, ConnectOptions, Place, daemon};
-use navlock_core::{Error, FencingToken, LockManager, Lost, UserAgent, blocking::block_on};
+use navlock_core::{Error, LockManager, Lost, UserAgent, blocking::block_on};
 use navlock_platform::socket;
 
 use crate::daemon::{Daemon, eventually, queue, soon};
@@ -64,15 +65,16 @@ fn without_a_daemon_who_waits_is_told_and_who_holds_holds() {
 fn a_daemon_that_ends_just_then_is_asked_again() {
     let directory = tempfile::tempdir().unwrap();
     let place = Place::at(directory.path().join("sock"));
-    let listener = socket::Listener::bind(place.socket()).unwrap();
+    let (at, listener) = (place.clone(), socket::Listener::bind(place.socket()).unwrap());
     let daemon = thread::spawn(move || {
         // Hangs up on three connections before it has welcomed the client.
         for _ in 0..3 {
             drop(listener.accept().unwrap());
         }
         let mut options = daemon::Options::default();
-        options.idle = Some(Duration::from_secs(3));
-        block_on(daemon::serve(listener, daemon::user_agent(FencingToken::new(1)), options));
+        (options.idle, options.socket) = (Some(Duration::from_secs(3)), Some(Arc::new(listener)));
+        let user_agent = |first| Ok(daemon::user_agent(first));
+        daemon::run(&at, user_agent, &options, || ()).unwrap();
     });
     let options = ConnectOptions::default().place(place).program("/nonexistent");
     let reach = soon(BrokerReach::connect(options)).unwrap();

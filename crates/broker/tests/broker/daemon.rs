@@ -1,11 +1,8 @@
 //! A daemon for each test, and waiting with a deadline.
 
 use std::{
-    fs,
     future::Future,
-    io::ErrorKind,
-    path::PathBuf,
-    sync::mpsc,
+    sync::{Arc, mpsc},
     task::{Context, Waker},
     thread,
     time::{Duration, Instant},
@@ -15,15 +12,8 @@ use navlock_broker::{
     BrokerReach, ConnectOptions, Place,
     daemon::{self, Limits, Options},
 };
-use navlock_core::{
-    FencingToken, LockManager, UserAgent,
-    blocking::{block_on, block_on_timeout},
-};
-use navlock_platform::socket::Listener;
-use tokio::sync::oneshot;
-
-/// Dropping the first ends a daemon; the second is the thread that ends with it.
-type Running = (Option<oneshot::Sender<()>>, Option<thread::JoinHandle<()>>);
+use navlock_core::{LockManager, UserAgent, blocking::block_on_timeout};
+use navlock_platform::socket::Stream;
 
 /// How long a test waits for anything.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -32,8 +22,8 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 pub(crate) struct Daemon {
     directory: tempfile::TempDir,
     options: Options,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
+    /// Dropping the first ends the daemon; the second is the thread that ends with it.
+    running: Option<(Stream, thread::JoinHandle<()>)>,
 }
 
 impl Daemon {
@@ -47,51 +37,42 @@ impl Daemon {
         Self::with(|options| options.limits = limits)
     }
 
-    /// A daemon that does not end by itself, unless `change` says so.
+    /// A daemon that does not end by itself and whose clients own no names, unless `change` says so.
     pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut options = Options::default();
-        options.idle = None;
+        (options.idle, options.delegate) = (None, false);
         change(&mut options);
-        let (stop, thread) = Self::serve(directory.path().join("sock"), options.clone());
-        Self { directory, options, stop, thread }
+        let mut daemon = Self { directory, options, running: None };
+        daemon.begin();
+        daemon
     }
 
-    fn serve(socket: PathBuf, options: Options) -> Running {
-        let (stop, stopped) = oneshot::channel();
+    fn begin(&mut self) {
+        let (place, mut options) = (self.place(), self.options.clone());
         let (ready, is_ready) = mpsc::channel();
+        let (end, told_to_end) = Stream::pair().unwrap();
+        options.end = Some(Arc::new(told_to_end));
         let thread = thread::spawn(move || {
-            block_on(async {
-                let listener = Listener::bind(socket).unwrap();
-                ready.send(()).unwrap();
-                let user_agent = daemon::user_agent(FencingToken::new(1));
-                tokio::select! {
-                    () = daemon::serve(listener, user_agent, options) => {}
-                    _ = stopped => {}
-                }
-            });
+            let user_agent = |first| Ok(daemon::user_agent(first));
+            daemon::run(&place, user_agent, &options, || ready.send(()).unwrap()).unwrap();
         });
         is_ready.recv_timeout(LONG).unwrap();
-        (Some(stop), Some(thread))
+        self.running = Some((end, thread));
     }
 
     /// Ends the daemon, and starts another one at the same place, which does not wait for the clients of
     /// the first one.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        let socket = self.directory.path().join("sock");
-        fs::remove_file(&socket).unwrap();
-        // Wine keeps the name of a file that a client is reading until that is done.
-        eventually("the socket is gone", || {
-            fs::symlink_metadata(&socket).is_err_and(|error| error.kind() == ErrorKind::NotFound)
-        });
-        (self.stop, self.thread) = Self::serve(socket, self.options.clone());
+        self.options.recovery_time = Duration::ZERO;
+        self.begin();
     }
 
     /// Ends the daemon, and waits for its end.
     pub(crate) fn stop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
+        if let Some((end, thread)) = self.running.take() {
+            drop(end);
             thread.join().unwrap();
         }
     }

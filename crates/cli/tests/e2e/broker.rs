@@ -2,20 +2,15 @@
 
 use std::{
     fs,
-    os::unix::{
-        fs::{PermissionsExt, symlink},
-        net::UnixListener,
-    },
+    os::unix::fs::{PermissionsExt, symlink},
     process::Stdio,
+    sync::{Arc, mpsc},
     thread,
 };
 
-use navlock::{
-    BrokerReach, ConnectOptions, Place,
-    blocking::{block_on, block_on_timeout},
-};
+use navlock::{BrokerReach, ConnectOptions, Place, blocking::block_on_timeout};
 use navlock_broker::daemon;
-use navlock_engine::FencingToken;
+use navlock_platform::socket::Stream;
 use rustix::{
     fs::{FlockOperation, flock},
     process::geteuid,
@@ -118,20 +113,31 @@ fn a_broker_that_is_killed_while_it_starts_is_started_again() {
 #[test]
 fn a_command_that_starts_a_broker_finds_one_that_is_still_starting() {
     let sandbox = Sandbox::new();
-    // This test acts as a broker that is starting; the process that started it was killed.
-    let sole = fs::File::create(sandbox.path("sock.broker.lock")).unwrap();
-    flock(&sole, FlockOperation::LockExclusive).unwrap();
-    let child = sandbox.start(&["run", "db", "true"]);
-    eventually("it starts another", || !brokers(&sandbox).is_empty());
-    let socket = sandbox.socket();
-    thread::spawn(move || {
-        let listener = UnixListener::bind(socket).unwrap();
-        let user_agent = daemon::user_agent(FencingToken::new(1));
-        block_on(daemon::serve(listener, user_agent, daemon::Options::default()));
+    let place = Place::at(sandbox.socket());
+    thread::scope(|scope| {
+        // A broker that is starting, in this process; the process that started it was killed. It ends before the
+        // sandbox, which ends the processes of its brokers.
+        let (_end, told_to_end) = Stream::pair().unwrap();
+        let (starts, is_starting) = mpsc::channel();
+        let (go_on, goes_on) = mpsc::channel();
+        scope.spawn(move || {
+            let user_agent = |first| {
+                starts.send(())?;
+                goes_on.recv()?;
+                Ok(daemon::user_agent(first))
+            };
+            let mut options = daemon::Options::default();
+            options.end = Some(Arc::new(told_to_end));
+            daemon::run(&place, user_agent, &options, || ())
+        });
+        is_starting.recv_timeout(TIMEOUT).unwrap();
+        let child = sandbox.start(&["run", "db", "true"]);
+        eventually("it starts another", || !brokers(&sandbox).is_empty());
+        go_on.send(()).unwrap();
+        let output = finish(child);
+        assert!(output.status.success(), "{output:?}");
+        assert!(brokers(&sandbox).is_empty());
     });
-    let output = finish(child);
-    assert!(output.status.success(), "{output:?}");
-    assert!(brokers(&sandbox).is_empty());
 }
 
 #[test]
