@@ -1,26 +1,19 @@
 //! Accepts connections, and serves each in a task of its own until it takes [turns](super::turns), if it is a client.
 
 use std::{
-    convert::Infallible,
     future::pending,
-    io, mem,
-    panic::{AssertUnwindSafe, resume_unwind},
+    mem,
+    panic::AssertUnwindSafe,
     sync::Arc,
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use navlock_core::UserAgent;
-use navlock_platform::{
-    descriptor,
-    socket::{Listener, Stream},
-};
-use tokio::sync::oneshot;
+use navlock_platform::{descriptor, socket::Stream};
 
 use super::{
     guests::Guest,
-    listening::{Listening, awaited},
+    listening::Listening,
     new_connection::{Introduced, NewConnection},
     options::Options,
     peer_check::is_same_user,
@@ -49,67 +42,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// How often the daemon looks for files of dead clients that were never connected to it.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// Serves the locks of `user_agent` to all processes of this user that connect, until there has
-/// been no client for the time that the options say.
-///
-/// This is for a program that has another purpose and also serves locks to other processes. It does
-/// less than [`run`](super::run): it does not take over from a daemon that was killed, and it keeps
-/// no locks for processes that have inherited them.
+/// Serves all processes of this user that connect, until there has been no client for the time that the options
+/// say, or a client has asked the daemon to end. `found` are the files that it found when it started.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future ends all sessions, as if their clients had died.
-pub async fn serve(listener: Listener, user_agent: UserAgent, options: Options) {
-    let (end, ended) = oneshot::channel::<Infallible>();
-    let (done, is_done) = oneshot::channel::<Infallible>();
-    let started = thread::Builder::new().name("navlock-turns".to_owned()).spawn(move || {
-        let found = Found::default();
-        let daemon = Arc::new(Daemon::new(user_agent, &options, None, &found, None));
-        let turns = Turns::new(daemon).map(Arc::new)?;
-        let listening = Listening::at(awaited(listener)?);
-        turns.take_beside(async {
-            tokio::select! {
-                () = serve_in(&turns, &listening, found, &options) => {}
-                _ = ended => {}
-            }
-        });
-        turns.end();
-        drop(done);
-        Ok(())
-    });
-    match started {
-        Ok(thread) => {
-            let _thread = Thread { end: Some(end), thread: Some(thread) };
-            // Nothing is sent.
-            _ = is_done.await;
-        }
-        Err(error) => cannot_serve(&error),
-    }
-}
-
-fn cannot_serve(error: &io::Error) {
-    tracing::error!(target: LOGS, "the broker ends: it cannot serve: {error}");
-}
-
-/// The thread of a broker. Dropping this ends all sessions, and returns when they have ended.
-struct Thread {
-    end: Option<oneshot::Sender<Infallible>>,
-    thread: Option<JoinHandle<io::Result<()>>>,
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(Err(error))) => cannot_serve(&error),
-            Some(Err(panic)) if !thread::panicking() => resume_unwind(panic),
-            _ => {}
-        }
-    }
-}
-
-/// Does what [`serve`] does, with the state of a daemon that `found` these files when it started.
-pub(super) async fn serve_in(
+/// Dropping the future ends all connections that are no sessions yet. Their clients go on with the next daemon.
+pub(super) async fn serve(
     turns: &Arc<Turns>,
     listening: &Listening,
     found: Found,
@@ -208,10 +147,7 @@ struct Leaves<'a>(&'a Daemon);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        // Without files there is no next daemon.
-        if self.0.files().is_some() {
-            self.0.leaves();
-        }
+        self.0.leaves();
     }
 }
 

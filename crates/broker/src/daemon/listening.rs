@@ -51,7 +51,7 @@ impl Listening {
 /// # Errors
 ///
 /// If there is no memory left.
-pub(super) fn awaited(listener: Listener) -> io::Result<Awaited<Listener>> {
+fn awaited(listener: Listener) -> io::Result<Awaited<Listener>> {
     listener.set_nonblocking(true)?;
     Awaited::new(&Arc::new(listener))
 }

@@ -76,7 +76,7 @@ use self::{
     awaited::Awaited,
     delegations::Delegations,
     dies_of_panics::DiesOfPanics,
-    listener::serve_in,
+    listener::serve,
     listening::{Listening, listen, take_over},
     place_guard::PlaceGuard,
     state::Daemon,
@@ -86,7 +86,6 @@ use self::{
 };
 pub use self::{
     daemon_error::DaemonError,
-    listener::serve,
     log::Log,
     options::{Limits, Options},
 };
@@ -225,7 +224,7 @@ async fn serve_until_end(
     tokens: &mut Tokens,
 ) -> bool {
     tokio::select! {
-        () = serve_in(turns, listening, found, options) => true,
+        () = serve(turns, listening, found, options) => true,
         // If the place is lost, all sessions end, and their clients connect to the broker that has the
         // place.
         () = place_guard.keep(listening, &turns.daemon) => false,

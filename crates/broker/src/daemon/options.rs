@@ -46,15 +46,13 @@ pub struct Options {
     /// [crate](crate#logs).
     pub log_names: bool,
     /// Whether clients can own names. A client takes such a name again without asking, until
-    /// somebody else asks for the name. Applies only to [`run`](super::run), and only where locks
-    /// are not leased.
+    /// somebody else asks for the name. Applies only where locks are not leased.
     pub delegate: bool,
     /// The group of the users whose processes the daemon serves besides those of its own user, at the
-    /// [place of the machine's broker](crate::Place::of_system). Applies only to [`run`](super::run).
+    /// [place of the machine's broker](crate::Place::of_system).
     pub group: Option<GroupId>,
     /// A stream that becomes readable, or ends, when the daemon has to end. This is for a program
     /// that gets signals to end. The daemon then ends as it does when a client asks for its end.
-    /// Applies only to [`run`](super::run).
     pub end: Option<Arc<Stream>>,
 }
 

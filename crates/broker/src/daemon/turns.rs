@@ -156,7 +156,7 @@ impl Turns {
         }
     }
 
-    /// Ends all sessions, as if their clients had died.
+    /// Ends all sessions. Their clients were [left behind](Daemon::leave_behind) before.
     pub(super) fn end(&self) {
         let state = lock(&self.state).take();
         drop(state);
