@@ -146,7 +146,7 @@ impl ClientFiles {
     }
 
     /// Removes the file of this client's inherited locks. From here on, these locks may be granted
-    /// to others.
+    /// to others, so a later daemon must not believe that processes have inherited them.
     pub(crate) fn forget_inherited(&self, client: ClientKey) {
         // The file could not be read. If it cannot be removed either, nothing more can be done.
         let _ = remove_if_there(&self.beside(client, LOCKS));

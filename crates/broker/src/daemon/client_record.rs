@@ -141,13 +141,9 @@ impl ClientRecord {
     }
 
     /// Sets the process that has made the connection, and the client's key and files.
-    pub(super) fn begin(
-        &mut self,
-        process: Option<Process>,
-        files: Option<(ClientKey, ClientFiles)>,
-    ) {
+    pub(super) fn begin(&mut self, process: Option<Process>, key: ClientKey, files: ClientFiles) {
         self.requests.pid = process.as_ref().map(Process::number);
-        (self.process, self.files) = (process, files);
+        (self.process, self.files) = (process, Some((key, files)));
         // On a new connection the client announces its map anew.
         self.map = None;
     }

@@ -22,33 +22,34 @@ use crate::LOGS;
 pub(super) struct ConnectedClient {
     daemon: Arc<Daemon>,
     pub(super) number: u64,
-    pub(super) key: Option<ClientKey>,
+    pub(super) key: ClientKey,
     pub(super) client: SharedClient,
     /// How far its clock is ahead of ours, in nanoseconds, if that is known.
     pub(super) ahead: Option<i64>,
     /// Whose client it is, where several users share the daemon.
     user: Option<Arc<User>>,
-    is_given_up: bool,
+    /// Whether the client has no file of its own any more.
+    pub(super) is_given_up: bool,
 }
 
 impl Daemon {
     /// Enters a new client, or one that comes back to its inherited locks.
     pub(super) fn enter(
         self: &Arc<Self>,
-        key: Option<ClientKey>,
+        key: ClientKey,
         returning: bool,
         process: Option<Process>,
     ) -> ConnectedClient {
         let ahead = ahead(process.as_ref().map_or(0, Process::number));
         let mut clients = lock(&self.clients);
-        let orphan = key.and_then(|key| clients.take_orphan(key));
+        let orphan = clients.take_orphan(key);
         let client = orphan.map_or_else(|| self.new_client(), |orphan| Arc::clone(&orphan.client));
-        lock(&client).begin(process, key.zip(self.files().cloned()));
+        lock(&client).begin(process, key, self.files().clone());
         let number = clients.number();
         self.lookers.counts.session();
         clients.connected.insert(number, (key, Arc::clone(&client)));
         lock(&client).set_number(number, ClientState::Connected);
-        if let Some(key) = key.filter(|_| returning) {
+        if returning {
             self.recovery.begin(key, number);
         }
         let (daemon, user, is_given_up) = (Arc::clone(self), None, false);
@@ -65,10 +66,8 @@ impl ConnectedClient {
     pub(super) fn admit(&mut self, guest: Guest) -> io::Result<()> {
         self.user = Some(Arc::clone(guest.user()));
         let has_notes = lock(&self.client).has_notes();
-        let notes = match (self.daemon.files(), self.key) {
-            (Some(files), Some(key)) if !has_notes => Some(HeldNotes::of(files.open_notes(key)?)?),
-            _ => None,
-        };
+        let open = || HeldNotes::of(self.daemon.files().open_notes(self.key)?);
+        let notes = if has_notes { None } else { Some(open()?) };
         lock(&self.client).belongs_to(guest, notes);
         Ok(())
     }
@@ -89,17 +88,16 @@ impl ConnectedClient {
     /// the map can be used.
     pub(super) fn map(&self, clients_nonce: u64) -> Option<FromDaemon> {
         let delegations = self.daemon.delegations().filter(|_| self.daemon.delegates)?;
-        let key = self.key?;
         // The daemon may not have noticed the end of an earlier connection of the client, which may
         // have locks in the map.
         let clients = lock(&self.daemon.clients);
-        let is_another = |(number, (other, _)): (&u64, &(Option<ClientKey>, _))| {
-            *number != self.number && *other == Some(key)
+        let is_another = |(number, (other, _)): (&u64, &(ClientKey, _))| {
+            *number != self.number && *other == self.key
         };
         let is_alone = !clients.connected.iter().any(is_another);
         drop(clients);
         // If this fails, the client has no map.
-        let mut map = ClientMap::of(self.daemon.files()?, key).ok()??;
+        let mut map = ClientMap::of(self.daemon.files(), self.key).ok()??;
         if !is_alone || clients_nonce == 0 || map.nonce() != clients_nonce {
             return None;
         }
@@ -118,19 +116,18 @@ impl ConnectedClient {
     }
 
     /// The notes of the client's leases.
-    pub(super) fn leases(&self) -> Option<Leases> {
-        Some(Leases::new(Arc::clone(&self.daemon), self.key?, self.daemon.files()?.clone()))
+    pub(super) fn leases(&self) -> Leases {
+        Leases::new(Arc::clone(&self.daemon), self.key)
     }
 
     /// Makes sure that no later daemon believes the client. The daemon may have hung up on a client
     /// that lives, and then the client must not claim its former locks. This is done at most once,
     /// because the client may come back.
     pub(super) fn give_up(&mut self) {
-        let is_given_up = mem::replace(&mut self.is_given_up, true);
-        if let (false, Some(key), Some(files)) = (is_given_up, self.key, self.daemon.files()) {
+        if !mem::replace(&mut self.is_given_up, true) {
             tracing::debug!(target: LOGS, "a client is given up: its locks are lost to it");
             // If the file cannot be removed, `sweep` removes it once the client is dead.
-            let _ = files.give_up(key);
+            let _ = self.daemon.files().give_up(self.key);
         }
     }
 }
@@ -153,19 +150,16 @@ impl Drop for ConnectedClient {
         let left = lock(&self.daemon.clients).connected.remove(&self.number);
         drop(left);
         let has_ended = lock(&self.client).has_ended();
-        if let Some(key) = self.key {
-            // The client may have come back on another connection.
-            if self.daemon.recovery.withdraw(key, self.number) {
-                self.daemon.maps.take_back(key);
-            }
-            // This comes before any lock of the client is free, unless the client is dead and cannot come
-            // back.
-            if !has_ended {
-                self.give_up();
-            }
-            if self.daemon.adopt(key, &self.client) {
-                return self.give_up();
-            }
+        // The client may have come back on another connection.
+        if self.daemon.recovery.withdraw(self.key, self.number) {
+            self.daemon.maps.take_back(self.key);
+        }
+        // This comes before any lock of the client is free, unless the client is dead and cannot come back.
+        if !has_ended {
+            self.give_up();
+        }
+        if self.daemon.adopt(self.key, &self.client) {
+            return self.give_up();
         }
         let leaves_file = !self.is_given_up;
         // The next holder may need a file or port that the process has not closed yet.

@@ -212,7 +212,7 @@ mod tests {
             let own = files.register([1; 16]).unwrap();
             let map = OwnerMap::make(own.file()).unwrap();
             let daemon = Daemon::of_memory(Some(files));
-            let connected = daemon.enter(Some([1; 16]), false, None);
+            let connected = daemon.enter([1; 16], false, None);
             assert!(connected.map(map.nonce()).is_some());
             let mut client = lock(&connected.client);
             client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();

@@ -23,9 +23,8 @@ impl Daemon {
         process: Option<u32>,
         task: &FileTask,
     ) -> Result<Option<[File; 2]>, String> {
-        let (Some(guest), Some(files)) = (guest, self.files()) else {
-            return Err("only the machine's broker makes files for its clients".to_owned());
-        };
+        let guest = guest.ok_or("only the machine's broker makes files for its clients")?;
+        let files = self.files();
         if !guest.user().has(client) {
             return Err("it is a client of another user".to_owned());
         }

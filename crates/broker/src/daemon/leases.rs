@@ -48,15 +48,14 @@ const MOST_OLD: usize = 64;
 pub(super) struct Leases {
     daemon: Arc<Daemon>,
     client: ClientKey,
-    files: ClientFiles,
     noted: HashMap<Agent, Vec<u8>>,
     /// How many notes are in the file.
     written: usize,
 }
 
 impl Leases {
-    pub(super) fn new(daemon: Arc<Daemon>, client: ClientKey, files: ClientFiles) -> Self {
-        Self { daemon, client, files, noted: HashMap::new(), written: 0 }
+    pub(super) fn new(daemon: Arc<Daemon>, client: ClientKey) -> Self {
+        Self { daemon, client, noted: HashMap::new(), written: 0 }
     }
 
     /// Notes the lease of one agent, if the agent has a lease that is not noted.
@@ -67,10 +66,11 @@ impl Leases {
         }
         let is_full = self.written >= 2 * self.noted.len() + MOST_OLD;
         // A lease that cannot be noted ends by itself.
-        if is_full && self.files.note_leases(self.client, self.noted.values()).is_ok() {
+        let files = self.daemon.files();
+        if is_full && files.note_leases(self.client, self.noted.values()).is_ok() {
             self.written = self.noted.len();
         }
-        let _ = self.files.note_lease(self.client, &lease);
+        let _ = files.note_lease(self.client, &lease);
         self.written += 1;
         self.noted.insert(agent, lease);
         self.note_own();
@@ -88,7 +88,7 @@ impl Leases {
     fn note_own(&self) {
         let own = host::reach(&self.daemon.user_agent).lease().filter(|_| !self.noted.is_empty());
         if let Some(own) = own {
-            self.daemon.own_leases.note(&self.files, own);
+            self.daemon.own_leases.note(self.daemon.files(), own);
         }
     }
 
@@ -101,11 +101,13 @@ impl Leases {
 impl Daemon {
     /// Ends the leases of these clients in the background, with at most this many tries for each.
     pub(super) fn end_leases(&self, dead: Vec<Dead>, tries: usize) {
-        let Some(files) = self.files().filter(|_| self.user_agent.is_leased()) else { return };
+        if !self.user_agent.is_leased() {
+            return;
+        }
         let (certain, others): (Vec<_>, Vec<_>) = dead.into_iter().partition(|one| one.is_certain);
         for (those, notice) in [(certain, Duration::ZERO), (others, NOTICE)] {
             if !those.is_empty() {
-                let (user_agent, files) = (self.user_agent.clone(), files.clone());
+                let (user_agent, files) = (self.user_agent.clone(), self.files().clone());
                 self.tasks.spawn(end_leases(user_agent, files, those, notice, tries));
             }
         }
@@ -116,7 +118,7 @@ impl Daemon {
     /// grace. In the grace, a client whose lock ended with its lease ends the work under that lock,
     /// and a client on which a daemon has hung up notices that.
     pub(super) fn end_names(self: &Arc<Self>, brokers: Vec<ClientKey>) {
-        let Some(files) = self.files() else { return };
+        let files = self.files();
         if !self.user_agent.is_leased() {
             // This daemon's reach cannot end these names. They end by themselves.
             let dead = brokers.into_iter().filter(|one| files.left_by_broker(*one).is_some());
@@ -131,7 +133,7 @@ impl Daemon {
     /// Whether any client that was found when the daemon started may still claim locks. This is so
     /// if its claims have not come yet, and it lives or others have inherited its locks.
     fn awaits_claims(&self) -> bool {
-        let Some(files) = self.files() else { return false };
+        let files = self.files();
         let is_kept =
             |client| lock(&self.clients).orphans.values().any(|orphan| orphan.key == client);
         let may_hold = |client: ClientKey| {
@@ -143,7 +145,7 @@ impl Daemon {
 
     /// Selects the clients that are dead and have left leases, and whose locks nobody has inherited.
     pub(super) fn dead(&self, clients: Vec<ClientKey>) -> Vec<Dead> {
-        let Some(files) = self.files() else { return Vec::new() };
+        let files = self.files();
         let is_dead = |client: &ClientKey| files.has_leases(*client) && files.is_dead(*client);
         let dead = clients.into_iter().filter(is_dead);
         dead.map(|client| Dead { client, is_certain: true }).collect()
@@ -152,9 +154,10 @@ impl Daemon {
     /// Removes the notes of a client that has ended. This is done a moment later, when its leases
     /// have ended as well.
     pub(super) fn forget_leases(&self, client: ClientKey) {
-        let Some(files) = self.files().filter(|files| files.has_leases(client)).cloned() else {
+        if !self.files().has_leases(client) {
             return;
-        };
+        }
+        let files = self.files().clone();
         self.tasks.spawn(async move {
             sleep(KEEP_NOTES).await;
             // A client on which the daemon has hung up may have come back.

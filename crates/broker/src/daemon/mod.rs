@@ -142,7 +142,7 @@ pub fn run(
     let options = &options;
     // What is another user's memory is not mapped.
     let delegations = options.group.is_none().then(|| Delegations::new(tokens.epoch()));
-    let daemon = Daemon::new(user_agent, options, Some(files), &found, delegations);
+    let daemon = Daemon::new(user_agent, options, files, &found, delegations);
     let daemon = Arc::new(daemon);
     let turns = Arc::new(Turns::new(Arc::clone(&daemon)).map_err(failed)?);
     let dies_of_panics = DiesOfPanics;

@@ -90,7 +90,7 @@ impl NewConnection {
         if guest.as_ref().is_some_and(|guest| !guest.user().has(client)) {
             return Err(ProtocolError("it spoke for a client of another user").into());
         }
-        let mut connected = self.daemon.enter(Some(client), returning, process);
+        let mut connected = self.daemon.enter(client, returning, process);
         if let Some(Err(error)) = guest.map(|guest| connected.admit(guest)) {
             let reason =
                 format!("it cannot note what you hold, and so you may hold nothing: {error}");

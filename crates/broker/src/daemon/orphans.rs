@@ -58,11 +58,10 @@ impl Daemon {
         kept: Option<&File>,
         deadline: Instant,
     ) -> Option<Inherited> {
-        let files = self.files()?;
         loop {
-            let inherited = match (files.inherited(key), kept) {
+            let inherited = match (self.files().inherited(key), kept) {
                 // Somebody may have removed the file after this daemon had opened it.
-                (Ok(None), Some(file)) => files.inherited_by(key, file),
+                (Ok(None), Some(file)) => self.files().inherited_by(key, file),
                 (found, _) => found,
             };
             match inherited {
@@ -79,10 +78,7 @@ impl Daemon {
         key: ClientKey,
         client: &SharedClient,
     ) -> io::Result<Option<Inherited>> {
-        let Some(files) = self.files() else {
-            return Ok(None);
-        };
-        let found = files.inherited(key)?;
+        let found = self.files().inherited(key)?;
         if found.is_some() { Ok(found) } else { lock(client).inherited() }
     }
 
@@ -192,7 +188,9 @@ impl Daemon {
     /// Ends the orphans that hold this name, or any, and are left by those for whom they are kept. The thread that waits
     /// for the file's lock may not have run yet.
     pub(super) fn end_left_orphans(&self, bucket: &str, name: Option<&ResourceName>) {
-        let Some(files) = self.files().filter(|_| self.orphans() > 0) else { return };
+        if self.orphans() == 0 {
+            return;
+        }
         let holds = |client: &SharedClient| {
             let Some(name) = name else { return true };
             let mut held = Vec::new();
@@ -201,7 +199,7 @@ impl Daemon {
         };
         let clients = lock(&self.clients);
         let orphans = clients.orphans.iter();
-        let left = orphans.filter(|(_, one)| holds(&one.client) && one.has_ended(files));
+        let left = orphans.filter(|(_, one)| holds(&one.client) && one.has_ended(self.files()));
         let left: Vec<_> = left.map(|(number, _)| *number).collect();
         drop(clients);
         for number in left {
@@ -230,10 +228,8 @@ impl Daemon {
     /// next daemon does not believe that it is held.
     fn note_loss(&self, number: u64, lost: RequestId) {
         let clients = lock(&self.clients);
-        let (Some(files), Some(orphan)) = (self.files(), clients.orphans.get(&number)) else {
-            return;
-        };
-        let (key, file) = (orphan.key, orphan.file);
+        let Some(orphan) = clients.orphans.get(&number) else { return };
+        let (key, file, files) = (orphan.key, orphan.file, self.files());
         let is_empty = lock(&orphan.client).requests.is_empty();
         drop(clients);
         if let Some(written) = file.and_then(|file| files.written(key, file)) {
@@ -252,8 +248,8 @@ impl Daemon {
     /// Tries again what has failed before. To be called every few seconds.
     pub(super) fn tidy(self: &Arc<Self>) {
         self.leaving.let_go();
-        if let (Some(guests), Some(files)) = (self.guests(), self.files()) {
-            guests.tidy(files);
+        if let Some(guests) = self.guests() {
+            guests.tidy(self.files());
         }
         let clients = lock(&self.clients);
         let as_they_are = |(number, orphan): (&u64, &Orphan)| {
@@ -270,9 +266,9 @@ impl Daemon {
             if watch == Watch::Thread {
                 continue;
             }
-            let left = match self.files().filter(|_| kept_for == KeptFor::Sleeper) {
-                Some(files) => files.own(key),
-                None => self.left_by(key, &client),
+            let left = match kept_for {
+                KeptFor::Sleeper => self.files().own(key),
+                KeptFor::Inheritors => self.left_by(key, &client),
             };
             match left {
                 Ok(None) => self.end_orphan(number),

@@ -99,7 +99,7 @@ mod tests {
     use crate::{convert, daemon::connected::ConnectedClient};
 
     fn enter(daemon: &Arc<Daemon>) -> ConnectedClient {
-        let connected = daemon.enter(None, false, None);
+        let connected = daemon.enter(ClientId::random().to_bytes(), false, None);
         lock(&connected.client).open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
         connected
     }

@@ -203,7 +203,7 @@ impl Recovery {
     /// time.
     pub(super) async fn wait_for_claims(
         &self,
-        files: Option<&ClientFiles>,
+        files: &ClientFiles,
         maps: &Maps,
         gives_up: bool,
         recovery_time: Duration,
@@ -223,7 +223,6 @@ impl Recovery {
             tokio::select! {
                 () = self.arrived.notified() => {}
                 () = checks.tick() => {
-                    let Some(files) = files else { continue };
                     // The stages are not locked meanwhile, because there may be many clients.
                     for client in self.awaited() {
                         if !files.lives(client) {

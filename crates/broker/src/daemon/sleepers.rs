@@ -61,7 +61,7 @@ impl Daemon {
         for Sleeper { key, client, map, slots } in sleepers {
             lock(&client).stand_in(&map, &slots);
             // If the client's own file cannot be opened yet, this is tried again later.
-            let own = self.files().and_then(|files| files.own(key).ok().flatten());
+            let own = self.files().own(key).ok().flatten();
             self.keep(key, client, own, KeptFor::Sleeper);
         }
     }

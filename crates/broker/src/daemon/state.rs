@@ -44,8 +44,8 @@ pub(super) struct Daemon {
     reach: Option<String>,
     pub(super) started: Instant,
     ends_when_idle: bool,
-    /// The files of the clients. `None` for a daemon from which no other daemon takes over.
-    files: Option<ClientFiles>,
+    /// The files of the clients.
+    files: ClientFiles,
     pub(super) recovery: Recovery,
     /// The maps of the clients that were found when it started.
     pub(super) maps: Maps,
@@ -85,8 +85,8 @@ pub(super) struct Daemon {
 /// The clients of a daemon. Each has a number that no other client of this daemon has or has had.
 #[derive(Default)]
 pub(super) struct Clients {
-    /// The connected clients, each with its key, if the client has told one.
-    pub(super) connected: HashMap<u64, (Option<ClientKey>, SharedClient)>,
+    /// The connected clients, each with its key.
+    pub(super) connected: HashMap<u64, (ClientKey, SharedClient)>,
     /// Clients without a connection whose locks are kept.
     pub(super) orphans: HashMap<u64, Orphan>,
     next: u64,
@@ -96,15 +96,15 @@ impl Daemon {
     pub(super) fn new(
         user_agent: UserAgent,
         options: &Options,
-        files: Option<ClientFiles>,
+        files: ClientFiles,
         found: &Found,
         delegations: Option<Arc<Delegations>>,
     ) -> Self {
         let is_leased = user_agent.is_leased();
         let guests = options.group.map(|_| Guests::new(options.limits.of_user()));
         let directory = Arc::new(Directory::default());
-        if let Some(files) = files.as_ref().filter(|_| guests.is_some()) {
-            reserve_agents(files, found, &directory);
+        if guests.is_some() {
+            reserve_agents(&files, found, &directory);
         }
         Self {
             limits: if guests.is_some() { options.limits.of_user() } else { options.limits },
@@ -118,7 +118,7 @@ impl Daemon {
             // before its owner takes it again.
             delegations: delegations.filter(|_| !is_leased),
             delegates: options.delegate,
-            maps: files.as_ref().map(|files| Maps::of(files, found)).unwrap_or_default(),
+            maps: Maps::of(&files, found),
             files,
             clients: Mutex::default(),
             lookers: Arc::default(),
@@ -152,8 +152,8 @@ impl Daemon {
         self.delegations.as_ref()
     }
 
-    pub(super) fn files(&self) -> Option<&ClientFiles> {
-        self.files.as_ref()
+    pub(super) fn files(&self) -> &ClientFiles {
+        &self.files
     }
 
     /// Whether the daemon has ended, and its clients go on with the next one.
@@ -180,7 +180,7 @@ impl Daemon {
     pub(super) fn forget(
         self: &Arc<Self>,
         number: u64,
-        key: Option<ClientKey>,
+        key: ClientKey,
         client: &SharedClient,
         leaves_file: bool,
     ) {
@@ -191,12 +191,11 @@ impl Daemon {
         drop(known);
         lock(client).end();
         self.gone.notify_one();
-        let (Some(key), Some(files)) = (key, self.files().cloned()) else { return };
         let daemon = Arc::clone(self);
         // FAST: this comes after the waiters for the client's locks have been told.
         self.tasks.spawn(async move {
             if leaves_file {
-                _ = files.give_up(key);
+                _ = daemon.files.give_up(key);
             }
             daemon.forget_leases(key);
         });
@@ -204,12 +203,11 @@ impl Daemon {
 
     /// Removes the files of clients whose end was not noticed. Returns whether to look again.
     pub(super) fn sweep(&self) -> bool {
-        let Some(files) = &self.files else { return false };
         // If this fails, it is tried again.
-        let Ok(Found { mut dead, .. }) = files.find() else { return true };
+        let Ok(Found { mut dead, .. }) = self.files.find() else { return true };
         // A client that is connected or kept is not dead, even if its file is gone.
         let clients = lock(&self.clients);
-        let connected = clients.connected.values().filter_map(|(key, _)| *key);
+        let connected = clients.connected.values().map(|(key, _)| *key);
         let here: HashSet<_> =
             connected.chain(clients.orphans.values().map(|orphan| orphan.key)).collect();
         drop(clients);
@@ -241,17 +239,14 @@ impl Daemon {
     /// Asks the clients whose own file is gone to make the file anew. If the `removed` names are
     /// known, looks only at clients with a file of one of these names.
     pub(super) fn ask_whose_file_is_gone(&self, removed: Option<&[OsString]>) {
-        let Some(files) = self.files() else { return };
         let removed: Option<HashSet<ClientKey>> = removed
             .map(|names| names.iter().filter_map(|name| client_files::client(name)).collect());
         let is_meant = |key: &ClientKey| removed.as_ref().is_none_or(|keys| keys.contains(key));
         let clients = lock(&self.clients);
-        let connected = clients.connected.values();
-        let connected = connected.filter_map(|(key, client)| Some(((*key)?, client)));
-        let meant = connected.filter(|(key, _)| is_meant(key));
-        let meant: Vec<_> = meant.map(|(key, client)| (key, Arc::clone(client))).collect();
+        let meant = clients.connected.values().filter(|(key, _)| is_meant(key));
+        let meant: Vec<_> = meant.cloned().collect();
         drop(clients);
-        for (_, client) in meant.iter().filter(|(key, _)| !files.has_own(*key)) {
+        for (_, client) in meant.iter().filter(|(key, _)| !self.files.has_own(*key)) {
             lock(client).ask_to_register();
         }
     }
@@ -297,9 +292,11 @@ fn reserve_agents(files: &ClientFiles, found: &Found, directory: &Directory<Clie
 
 #[cfg(test)]
 impl Daemon {
-    /// A daemon that keeps the locks itself. With `files`, its clients can own names.
+    /// A daemon that keeps the locks itself. With `files`, its clients can own names; without, there are none.
     pub(super) fn of_memory(files: Option<ClientFiles>) -> Arc<Self> {
         let delegations = files.is_some().then(|| Delegations::new(0));
+        let files =
+            files.unwrap_or_else(|| ClientFiles::of(&crate::Place::at("/nonexistent/sock")));
         let locks = super::user_agent(navlock_core::FencingToken::new(1));
         Arc::new(Self::new(locks, &Options::default(), files, &Found::default(), delegations))
     }

@@ -104,16 +104,15 @@ impl Daemon {
         for key in keys {
             let kept = inherited_files.get(&key).map(Counted::get);
             let Some(mut inherited) = self.inherited(key, kept, deadline).await else {
-                self.forget_inherited(key);
+                self.files().forget_inherited(key);
                 continue;
             };
             let client = self.new_client();
             if let Some(guests) = self.guests() {
                 let guest = guests.readmit(key);
                 guest.user().is_named().await;
-                let notes = self.files().and_then(|files| files.open_notes(key).ok());
-                let notes = notes.and_then(|file| HeldNotes::of(file).ok());
-                lock(&client).begin(None, Some(key).zip(self.files().cloned()));
+                let notes = self.files().open_notes(key).and_then(HeldNotes::of).ok();
+                lock(&client).begin(None, key, self.files().clone());
                 lock(&client).belongs_to(guest, notes);
             }
             // A file that cannot be read was not written by navlock, or was written only in part
@@ -124,7 +123,7 @@ impl Daemon {
                 self.reclaim(key, &client, &mut claims).await;
                 inherited_claims.push(InheritedClaims { key, client, inherited, claims });
             } else {
-                self.forget_inherited(key);
+                self.files().forget_inherited(key);
             }
         }
         inherited_claims
@@ -139,23 +138,13 @@ impl Daemon {
     ) {
         let clients = lock(&self.clients);
         let here = |key: &ClientKey| {
-            clients.connected.values().any(|(connected, _)| *connected == Some(*key))
+            clients.connected.values().any(|(connected, _)| connected == key)
                 || orphans.iter().any(|orphan| orphan.key == *key)
         };
         let gone: Vec<_> = noted.iter().chain(absent).filter(|key| !here(key)).copied().collect();
         drop(clients);
         for key in gone {
-            if let Some(files) = self.files() {
-                files.forget_notes_of_dead(key);
-            }
-        }
-    }
-
-    /// Removes the file of this client's inherited locks. From here on others may be granted these locks, so
-    /// a later daemon must not believe that processes have inherited them.
-    fn forget_inherited(&self, key: ClientKey) {
-        if let Some(files) = self.files() {
-            files.forget_inherited(key);
+            self.files().forget_notes_of_dead(key);
         }
     }
 
@@ -177,29 +166,21 @@ impl Daemon {
         claims::keep_claimed(&connected.client, claims);
         // From here on the client may use its slots for other locks.
         lock(&connected.client).requests.leave_slots();
-        if let Some(key) = connected.key {
-            self.reclaim(key, &connected.client, claims).await;
-        }
+        self.reclaim(connected.key, &connected.client, claims).await;
     }
 
     /// Whether others would inherit locks of this client if it ended now, as far as one can tell.
     pub(super) fn has_inheritors(&self, connected: &ConnectedClient) -> bool {
-        connected.key.is_some_and(|key| !matches!(self.left_by(key, &connected.client), Ok(None)))
+        !matches!(self.left_by(connected.key, &connected.client), Ok(None))
     }
 
     /// Takes in the remaining claims of a client; returns once the client may go on.
     pub(super) async fn admit(&self, connected: &ConnectedClient, mut claims: Claims) {
-        let claimed = match connected.key {
-            Some(key) => {
-                self.believe(key, &connected.client, &mut claims);
-                self.recovery.claim(key, connected.number, &connected.client, claims)
-            }
-            None => Err(claims),
-        };
-        match claimed {
-            Ok(()) => {}
-            // The client had no locks before, or comes too late.
-            Err(claims) => claims::refuse(self.delegations(), &connected.client, claims),
+        let ConnectedClient { key, number, client, .. } = connected;
+        self.believe(*key, client, &mut claims);
+        // The client had no locks before, or comes too late.
+        if let Err(claims) = self.recovery.claim(*key, *number, client, claims) {
+            claims::refuse(self.delegations(), client, claims);
         }
         self.recovery.over().await;
     }
@@ -213,7 +194,7 @@ impl Daemon {
         match self.recovery.believed(key) {
             Believed::All => {}
             Believed::Inherited => {
-                let inherited = self.files().and_then(|files| files.inherited(key).ok().flatten());
+                let inherited = self.files().inherited(key).ok().flatten();
                 let bytes = inherited.and_then(|mut inherited| inherited.claims().ok());
                 let meant =
                     bytes.and_then(|bytes| inherited_claims::locks(&bytes)).unwrap_or_default();

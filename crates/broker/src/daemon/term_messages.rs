@@ -25,13 +25,13 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) struct ToldTerms {
     said: HashMap<Agent, BootTime>,
     checks: Interval,
-    /// The notes of the client's leases; `None` for a client that does not come back.
-    leases: Option<Leases>,
+    /// The notes of the client's leases.
+    leases: Leases,
 }
 
 impl ToldTerms {
     /// The record for a client whose leases are noted in `leases`.
-    pub(super) fn new(leases: Option<Leases>) -> Self {
+    pub(super) fn new(leases: Leases) -> Self {
         Self { said: HashMap::new(), checks: Interval::new(CHECK_INTERVAL), leases }
     }
 
@@ -48,18 +48,14 @@ impl ToldTerms {
             self.said.remove(&agent);
             return Some(FromDaemon::Term { agent, ends: BootTime(0), bounds: None });
         }
-        if let Some(leases) = &mut self.leases {
-            leases.note(client, agent);
-        }
+        self.leases.note(client, agent);
         self.new_of(client, agent)
     }
 
     /// The messages of terms that have changed: the terms of agents that hold locks or
     /// wait.
     pub(super) fn news(&mut self, client: &ClientRecord) -> Vec<FromDaemon> {
-        if let Some(leases) = &mut self.leases {
-            leases.note_all(client);
-        }
+        self.leases.note_all(client);
         let agents = client.askers();
         agents.into_iter().filter_map(|agent| self.new_of(client, agent)).collect()
     }
@@ -79,9 +75,7 @@ impl ToldTerms {
     /// Forgets an agent: another one may get its number from here on.
     pub(super) fn forget(&mut self, agent: Agent) {
         self.said.remove(&agent);
-        if let Some(leases) = &mut self.leases {
-            leases.forget(agent);
-        }
+        self.leases.forget(agent);
     }
 
     /// Ready when it is time to look for terms that have changed.

@@ -13,7 +13,7 @@ use crate::daemon::connected::ConnectedClient;
 
 /// A client with one agent. The agent requests these names, one after the other.
 fn client(daemon: &Arc<Daemon>, names: &[&str]) -> (ConnectedClient, ClientId) {
-    let connected = daemon.enter(None, false, None);
+    let connected = daemon.enter(ClientId::random().to_bytes(), false, None);
     let mut client = lock(&connected.client);
     let client_id = ClientId::random();
     client.open_agent(0, client_id, "app".to_owned()).unwrap();

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn what_comes_and_goes_is_found_by_name_and_the_table_stays_small() {
         let daemon = Daemon::of_memory(None);
-        let connected = daemon.enter(None, false, None);
+        let connected = daemon.enter(ClientId::random().to_bytes(), false, None);
         let mut client = lock(&connected.client);
         client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
         let name = |at: u64| ResourceName::try_from(at.to_string()).unwrap();

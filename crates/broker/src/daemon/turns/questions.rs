@@ -186,7 +186,7 @@ mod tests {
         let daemon = Daemon::of_memory(Some(files));
         let kind = RequestKind::Wait(Mode::Exclusive);
         let [first, second] = [1, 2].map(|serial| RequestId::from_parts(1, serial));
-        let owner = daemon.enter(Some([1; 16]), false, None);
+        let owner = daemon.enter([1; 16], false, None);
         assert!(owner.map(map.nonce()).is_some());
         let mut client = lock(&owner.client);
         client.open_agent(0, ClientId::random(), "app".to_owned()).unwrap();
@@ -199,7 +199,8 @@ mod tests {
         let inner = Rc::new(RefCell::new(Inner::default()));
         let wanted = Wanted::new(Waker::noop().clone());
         let mut state = State::new(Arc::clone(&daemon), wanted, Two(Rc::clone(&inner)));
-        for (number, connected) in [owner, daemon.enter(None, false, None)].into_iter().enumerate()
+        for (number, connected) in
+            [owner, daemon.enter([2; 16], false, None)].into_iter().enumerate()
         {
             let session = Session::new(connected, Arc::clone(&daemon));
             let wire = Wire(number, Rc::clone(&inner));
@@ -232,7 +233,7 @@ mod tests {
             let inner = Rc::new(RefCell::new(Inner::default()));
             let wanted = Wanted::new(Waker::noop().clone());
             let mut state = State::new(Arc::clone(&daemon), wanted, Two(Rc::clone(&inner)));
-            let connected = daemon.enter(None, false, None);
+            let connected = daemon.enter([1; 16], false, None);
             let client = Arc::clone(&connected.client);
             let session = Session::new(connected, Arc::clone(&daemon));
             let wire = Wire(OWNER, Rc::clone(&inner));

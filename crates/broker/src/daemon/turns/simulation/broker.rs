@@ -79,7 +79,7 @@ impl Broker {
         // No lock is granted in less than a nanosecond.
         let delegations = plan.delegates.then(|| Delegations::new(0));
         let user_agent = user_agent(FencingToken::new(clock::now().max(last + 1)));
-        let daemon = Arc::new(Daemon::new(user_agent, &options, Some(files), &found, delegations));
+        let daemon = Arc::new(Daemon::new(user_agent, &options, files, &found, delegations));
         let tasks = Running::begin(&daemon.tasks);
         let wanted = Wanted::new(Waker::noop().clone());
         let mut state = State::new(Arc::clone(&daemon), wanted, world.clone());
@@ -183,7 +183,7 @@ impl Broker {
                         of.is_in_time = PAUSE * *age < RECOVERY_TIME * 9 / 10
                             && stands
                             && of.known_by != Some(*number);
-                        let mut connected = daemon.enter(Some(client), returning, None);
+                        let mut connected = daemon.enter(client, returning, None);
                         connected.ahead = of.plan.clock_is_known.then_some(of.plan.ahead);
                         if !returning {
                             one.stage = settling(daemon, connected, Claims::default());
