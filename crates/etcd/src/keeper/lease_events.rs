@@ -59,7 +59,9 @@ impl Keeper {
             Some(Renewed::TakenOver(agents)) => agents,
             Some(Renewed::Kept) => Vec::new(),
         };
-        back.iter().for_each(|serial| self.revive(*serial, renewal));
+        for serial in &back {
+            self.revive(*serial, renewal);
+        }
         self.judge_held_back(id, renewal.sent);
         self.judge_stray(id, renewal.sent);
         if !back.is_empty() {
