@@ -98,10 +98,10 @@ impl Queued {
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        if let Driver::Jobs(jobs) = &self.agent.driver {
-            if !self.is_followed.get() {
-                jobs.is_queued.set(false);
-            }
+        if let Driver::Jobs(jobs) = &self.agent.driver
+            && !self.is_followed.get()
+        {
+            jobs.is_queued.set(false);
         }
     }
 }

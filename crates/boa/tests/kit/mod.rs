@@ -72,7 +72,7 @@ impl Page {
 pub(crate) fn within_deadline() -> Deadline {
     let (test, ended) = mpsc::channel::<()>();
     thread::spawn(move || {
-        if ended.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(Duration::from_mins(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("a test has not ended in a minute");
             std::process::abort();
         }
