@@ -18,17 +18,16 @@ const MOST: usize = 30;
 const PRODUCT: [&str; 2] = ["crates/", "npm/navlock/src/"];
 
 /// Types with more methods, and how many they have. A number here may only become smaller.
-const EXCEPTIONS: [(&str, &str, usize); 11] = [
+const EXCEPTIONS: [(&str, &str, usize); 10] = [
     ("crates/broker/src/client/client_table.rs", "ClientTable", 67),
     ("crates/broker/src/client/connection.rs", "Shared", 48),
-    ("crates/broker/src/client/owned.rs", "Owned", 48),
     ("crates/broker/src/client/owned/slots.rs", "Slots", 33),
     ("crates/broker/src/client_files.rs", "ClientFiles", 38),
     ("crates/broker/src/daemon/client_record.rs", "ClientRecord", 74),
     ("crates/broker/src/daemon/requests.rs", "Requests", 49),
-    ("crates/broker/src/daemon/state.rs", "Daemon", 81),
+    ("crates/broker/src/daemon/state.rs", "Daemon", 80),
     ("crates/engine/src/manager.rs", "LockManager", 49),
-    ("crates/etcd/src/keeper.rs", "Keeper", 153),
+    ("crates/etcd/src/keeper.rs", "Keeper", 144),
     ("crates/machines/src/table.rs", "Table", 70),
 ];
 

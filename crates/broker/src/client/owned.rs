@@ -15,6 +15,7 @@
 mod ends;
 mod first_answers;
 mod hints;
+mod holds;
 mod maps;
 mod names;
 mod slots;
