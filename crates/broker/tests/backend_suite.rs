@@ -51,7 +51,7 @@ fn run(delegate: bool) -> (UserAgent, BrokerReach) {
         let user_agent = |first| Ok(daemon::user_agent(first));
         let mut options = Options::default();
         (options.idle, options.delegate) = (Some(Duration::from_secs(10)), delegate);
-        daemon::run(&at, user_agent, &options, || ready.send(()).unwrap()).unwrap();
+        daemon::run(&at, user_agent, &options, || _ = ready.send(())).unwrap();
     });
     is_ready.recv_timeout(LONG).unwrap();
     let options = ConnectOptions::default().place(place).program("/nonexistent");

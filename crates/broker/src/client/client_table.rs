@@ -37,7 +37,7 @@ use self::{
 
 pub(super) use self::{mapping::MapTask, state::State};
 use super::{
-    owned::{Asked, Began, Note, Owned, place},
+    owned::{self, Asked, Began, Note, Owned},
     questions::Questions,
 };
 use crate::clock;
@@ -274,7 +274,7 @@ impl ClientTable {
         if slot.is_none() {
             self.count_unmapped(1);
         }
-        let (request, number) = (id, slot.map(|slot| place(slot).1));
+        let (request, number) = (id, slot.map(owned::number));
         let message =
             ToDaemon::Request { agent: of, request, name: name.clone(), kind, slot: number };
         self.say(&message);

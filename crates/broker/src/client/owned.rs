@@ -40,7 +40,7 @@ use navlock_engine::{AgentId, FencingToken, RequestId};
 use self::{first_answers::FirstAnswers, hints::Hints, maps::Maps, slots::Slots};
 
 pub(super) use self::{
-    maps::{SlotIndex, place},
+    maps::{SlotIndex, number},
     slots::{Asked, Began, Hold, Note},
 };
 use crate::clock;
@@ -60,7 +60,8 @@ const LINK_LASTS: u64 = 500_000_000;
 ///
 /// - `slots` is locked last, after all mutexes of the connection, and only for moments. No waker is
 ///   called while it is locked.
-/// - To change anything in `slots` but the notes, a thread must have the connection's table locked.
+/// - To change anything in `slots` but the notes, and how many there are, a thread must have the
+///   connection's table locked.
 pub(super) struct Owned {
     unforked: Unforked,
     /// Whether there is no daemon. In that case nobody tells this client which locks are lost.
@@ -69,6 +70,7 @@ pub(super) struct Owned {
     linked_at: AtomicU64,
     /// A moment plus this number is a fencing token: see [`navlock_wire::FromDaemon::Mapped`].
     epoch: AtomicU64,
+    /// FAST: the maps of `slots`, so that most locks are taken and released without locking anything.
     maps: Arc<Maps>,
     hints: Hints,
     first_answers: FirstAnswers,
@@ -181,6 +183,18 @@ impl Owned {
     pub(super) fn map(&self) -> Option<&OwnerMap> {
         let generation = self.slots().generation?;
         self.maps.get(generation)
+    }
+
+    /// Makes more slots. If there is no room on the disk, their number stays as it is.
+    pub(super) fn grow(&self) {
+        let generation = self.slots().generation;
+        let Some(map) = generation.and_then(|generation| self.maps.get(generation)) else { return };
+        let Ok(many) = map.grow() else { return };
+        let mut slots = self.slots();
+        // Another map may have taken its place meanwhile.
+        if slots.generation == generation {
+            slots.grown(many);
+        }
     }
 
     pub(super) fn set_epoch(&self, epoch: u64) {

@@ -76,7 +76,7 @@ pub(super) struct ClientRecord {
     map: Option<Arc<ClientMap>>,
     /// The process at the other end of the connection, if that is known.
     process: Option<Process>,
-    /// The client's key and its files. `None` if the client has not told a key.
+    /// The client's key and its files. `None` if an earlier daemon left its locks, and it was never connected to this one.
     files: Option<(ClientKey, ClientFiles)>,
     /// Whose client it is, where several users share the daemon, and the notes of what it holds.
     guest: Option<Guest>,

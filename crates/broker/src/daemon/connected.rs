@@ -28,7 +28,7 @@ pub(super) struct ConnectedClient {
     pub(super) ahead: Option<i64>,
     /// Whose client it is, where several users share the daemon.
     user: Option<Arc<User>>,
-    /// Whether the client has no file of its own any more.
+    /// Whether there is no file of its own to remove.
     pub(super) is_given_up: bool,
 }
 

@@ -42,7 +42,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// How often the daemon looks for files of dead clients that were never connected to it.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// Serves all processes of this user that connect, until there has been no client for the time that the options
+/// Serves all processes that connect, until there has been no client for the time that the options
 /// say, or a client has asked the daemon to end. `found` are the files that it found when it started.
 ///
 /// # Cancel safety

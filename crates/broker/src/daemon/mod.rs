@@ -110,7 +110,8 @@ pub fn user_agent(first: FencingToken) -> UserAgent {
 ///
 /// Blocks the thread. When this returns, all connections
 /// have ended. The locks of clients that were still connected are not released: the clients claim
-/// them from the next daemon. So the process should end soon.
+/// them from the next daemon. What belongs to these clients stays open until the process ends, which should be soon. A
+/// panic ends the process at once.
 ///
 /// # Errors
 ///

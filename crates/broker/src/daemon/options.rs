@@ -26,7 +26,7 @@ pub struct Options {
     pub limits: Limits,
     /// The recovery time: for how long, after a start, clients of an earlier daemon may come back
     /// to claim their locks. Nothing is granted until all of them that live have done so, or this
-    /// time is over.
+    /// time is over. If it is zero, who lives and has not come back goes on believing that it holds its locks.
     pub recovery_time: Duration,
     /// How far the daemon's locks are seen, as a text for people, if they are seen beyond this
     /// machine.

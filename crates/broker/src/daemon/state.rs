@@ -292,7 +292,8 @@ fn reserve_agents(files: &ClientFiles, found: &Found, directory: &Directory<Clie
 
 #[cfg(test)]
 impl Daemon {
-    /// A daemon that keeps the locks itself. With `files`, its clients can own names; without, there are none.
+    /// A daemon that keeps the locks itself. With `files`, its clients can own names. Without, no files can
+    /// be made.
     pub(super) fn of_memory(files: Option<ClientFiles>) -> Arc<Self> {
         let delegations = files.is_some().then(|| Delegations::new(0));
         let files =

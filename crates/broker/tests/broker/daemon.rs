@@ -55,7 +55,7 @@ impl Daemon {
         options.end = Some(Arc::new(told_to_end));
         let thread = thread::spawn(move || {
             let user_agent = |first| Ok(daemon::user_agent(first));
-            daemon::run(&place, user_agent, &options, || ready.send(()).unwrap()).unwrap();
+            daemon::run(&place, user_agent, &options, || _ = ready.send(())).unwrap();
         });
         is_ready.recv_timeout(LONG).unwrap();
         self.running = Some((end, thread));

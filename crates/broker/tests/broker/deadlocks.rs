@@ -130,7 +130,7 @@ fn nobody_is_told_of_a_cycle_that_ends_when_somebody_gives_up() {
 
 #[test]
 fn a_name_that_is_owned_is_known_by_what_its_guard_is_known_by() {
-    let daemon = Daemon::start();
+    let daemon = Daemon::with(|options| options.delegate = true);
     let (one, two) = (daemon.locks(), daemon.locks());
     // From the second time on the locks are taken without a message.
     for _ in 0..2 {

@@ -313,7 +313,7 @@ impl LeasedDaemon {
             options.end = Some(Arc::new(told_to_end));
             options.reach = Some("a test's world".to_owned());
             let user_agent = |_| Ok(UserAgent::with_reach(reach));
-            daemon::run(&place, user_agent, &options, || ready.send(()).unwrap()).unwrap();
+            daemon::run(&place, user_agent, &options, || _ = ready.send(())).unwrap();
         });
         self.running = Some(RunningDaemon { process, end, thread });
         is_ready.recv_timeout(LONG).unwrap();

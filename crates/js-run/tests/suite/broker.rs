@@ -40,7 +40,7 @@ fn serve(socket: &Path) {
         let user_agent = |first| Ok(daemon::user_agent(first));
         let mut options = Options::default();
         options.idle = None;
-        daemon::run(&place, user_agent, &options, || ready.send(()).unwrap()).unwrap();
+        daemon::run(&place, user_agent, &options, || _ = ready.send(())).unwrap();
     });
     is_ready.recv_timeout(Duration::from_secs(20)).unwrap();
 }

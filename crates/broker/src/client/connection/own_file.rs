@@ -61,10 +61,7 @@ impl Shared {
                 self.change(|table| table.map_made(made));
             }
             Some(MapTask::Grow) => {
-                // If there is no room on the disk, the number of slots stays as it is.
-                if let Some(slots) = self.owned.map().and_then(|map| map.grow().ok()) {
-                    self.owned.slots().grown(slots);
-                }
+                self.owned.grow();
             }
         }
     }

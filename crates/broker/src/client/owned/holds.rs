@@ -58,11 +58,10 @@ impl Slots {
         &mut self,
         taken: RequestId,
     ) -> (Option<RequestId>, Option<Note>) {
-        let index = u32::try_from(taken.index()).unwrap_or(SlotIndex::MAX);
-        let is_its = self.in_use.get(&index).is_some_and(
-            |slot| matches!(slot.stage, Stage::Owned(first) if first < taken.serial()),
-        );
-        let finished = is_its.then(|| self.free(index)).flatten();
-        (finished, self.notes.remove(&taken))
+        let index = u32::try_from(taken.index()).ok().filter(|index| {
+            let stage = self.in_use.get(index).map(|slot| slot.stage);
+            matches!(stage, Some(Stage::Owned(first)) if first < taken.serial())
+        });
+        (index.and_then(|index| self.free(index)), self.notes.remove(&taken))
     }
 }

@@ -43,6 +43,11 @@ pub(super) fn index(generation: usize, slot: u32) -> SlotIndex {
 }
 
 /// The map to which the index belongs, and the number of the slot in that map.
-pub(in super::super) fn place(index: SlotIndex) -> (usize, u32) {
+pub(super) fn place(index: SlotIndex) -> (usize, u32) {
     ((index / ROOM) as usize, index % ROOM)
+}
+
+/// The number by which the daemon knows a slot of the map of the client's file.
+pub(in super::super) fn number(index: SlotIndex) -> navlock_wire::Slot {
+    place(index).1
 }

@@ -326,7 +326,7 @@ impl Slots {
     }
 
     /// Notes that the map has this many slots now.
-    pub(in super::super) fn grown(&mut self, slots: u32) {
+    pub(super) fn grown(&mut self, slots: u32) {
         // The slots are in reverse order, so that the first slots are used first.
         let new = (self.many..slots).rev();
         self.free.splice(0..0, new);

@@ -13,7 +13,7 @@ impl OwningDaemon {
         // The daemon ends when its directory is removed.
         thread::spawn(move || {
             let user_agent = |first| Ok(daemon::user_agent(first));
-            daemon::run(&place, user_agent, &Options::default(), || ready.send(()).unwrap())
+            daemon::run(&place, user_agent, &Options::default(), || _ = ready.send(()))
         });
         is_ready.recv_timeout(LONG).unwrap();
         Self(directory)
