@@ -64,8 +64,13 @@ impl Daemon {
     /// Ends the daemon, and starts another one at the same place, which does not wait for the clients of
     /// the first one.
     pub(crate) fn restart(&mut self) {
-        self.stop();
         self.options.recovery_time = Duration::ZERO;
+        self.give_way();
+    }
+
+    /// Ends the daemon, and starts another one at the same place, to which the clients of the first one come back.
+    pub(crate) fn give_way(&mut self) {
+        self.stop();
         self.begin();
     }
 

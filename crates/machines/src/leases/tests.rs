@@ -1,7 +1,12 @@
-use navlock_core::{ClientId, Error, Lost};
+use std::task::Waker;
+
+use navlock_core::{
+    ClientId, Error, Lost, Mode,
+    host::{RequestDetails, RequestKind},
+};
 
 use super::*;
-use crate::{lease::Renewal, times::Times};
+use crate::{lease::Renewal, table::Status, times::Times};
 
 const LONG: Duration = Duration::from_secs(3600);
 const NAME: LeaseName = LeaseName { cluster: 1, id: 7 };
@@ -120,17 +125,26 @@ fn a_lease_of_another_connection_that_no_agent_uses_is_let_go() {
 }
 
 #[test]
-fn nobody_waits_for_a_lease_that_cannot_be_had() {
-    for may_wait in [false, true] {
-        let mut leases = with_agents(1);
-        leases.need(0);
-        calls(&mut leases);
-        // No request waits, so none has failed, and no lease is wanted any more.
-        assert!(!leases.not_begun(&Error::refused("full"), may_wait));
-        assert!(calls(&mut leases).is_empty() && leases.agents.values().all(Agent::has_no_lease));
-        // That is not for ever.
-        assert_eq!((leases.need(0), calls(&mut leases)), (Need::Waits, vec![BEGIN]));
-    }
+fn who_waits_for_a_lease_that_cannot_be_had_is_told_when_waiting_is_of_no_use() {
+    let mut leases = with_agents(2);
+    let (agent, name) = (leases.agents[&0].id, "db".try_into().unwrap());
+    let (kind, details) = (RequestKind::Wait(Mode::Exclusive), RequestDetails::default());
+    let mut table = leases.shared.table();
+    let (request, _) = table.request(agent, &name, kind, details, Waker::noop()).unwrap();
+    drop(table);
+    leases.need(0);
+    leases.need(1);
+    assert_eq!(calls(&mut leases), [BEGIN]);
+    let full = Error::refused("full");
+    // The store may answer yet: the request waits, and the other agent wants no lease any more.
+    assert!(!leases.not_begun(&full, true));
+    let again = LeaseCall::Begin { delay: Duration::from_millis(100) };
+    assert_eq!((calls(&mut leases), leases.agents[&1].has_no_lease()), (vec![again], true));
+    assert!(leases.not_begun(&full, false));
+    assert_eq!(leases.shared.table().status(request), Status::Ended);
+    assert!(calls(&mut leases).is_empty() && leases.agents[&0].has_no_lease());
+    // That is not for ever.
+    assert_eq!((leases.need(0), calls(&mut leases)), (Need::Waits, vec![BEGIN]));
 }
 
 #[test]
