@@ -18,13 +18,13 @@ mod hints;
 mod holds;
 mod maps;
 mod names;
+mod open_slots;
 mod slots;
 
 use std::{
     io,
-    ops::{Deref, DerefMut},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::Waker,
@@ -37,7 +37,9 @@ use navlock_core::{
 use navlock_delegation::{OwnerMap, Released, Slot, Unforked};
 use navlock_engine::{AgentId, FencingToken, RequestId};
 
-use self::{first_answers::FirstAnswers, hints::Hints, maps::Maps, slots::Slots};
+use self::{
+    first_answers::FirstAnswers, hints::Hints, maps::Maps, open_slots::OpenSlots, slots::Slots,
+};
 
 pub(super) use self::{
     maps::{SlotIndex, number},
@@ -79,32 +81,6 @@ pub(super) struct Owned {
     ///
     /// FAST: mostly there are no notes, and then a release need not look for its note.
     noted: AtomicUsize,
-}
-
-/// The slots, as long as they are locked.
-pub(super) struct OpenSlots<'a> {
-    slots: MutexGuard<'a, Slots>,
-    noted: &'a AtomicUsize,
-}
-
-impl Deref for OpenSlots<'_> {
-    type Target = Slots;
-
-    fn deref(&self) -> &Slots {
-        &self.slots
-    }
-}
-
-impl DerefMut for OpenSlots<'_> {
-    fn deref_mut(&mut self) -> &mut Slots {
-        &mut self.slots
-    }
-}
-
-impl Drop for OpenSlots<'_> {
-    fn drop(&mut self) {
-        self.noted.store(self.slots.notes.len(), Ordering::Relaxed);
-    }
 }
 
 /// A lock that was just taken, and a moment shortly before that.
