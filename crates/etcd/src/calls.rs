@@ -1,6 +1,6 @@
 //! Calls to etcd. Each failure tells what to do about it.
 
-mod convert;
+pub(crate) mod convert;
 pub(crate) mod failures;
 
 use std::{pin::pin, time::Duration};
@@ -11,9 +11,10 @@ use tokio::time::{self, Instant, sleep};
 pub(crate) use self::failures::FULL;
 use self::failures::is_end;
 use crate::{
+    call_failure::Failure,
     clock::Uptime,
     data::{Answer, KeyValue, Listing, Step, Transaction, prefix_end},
-    failure::Failure,
+    key_store::LeaseKeys,
     lease::{LeaseName, Renewal},
     load::{Turn, about},
     members::{Member, Members},
@@ -53,7 +54,7 @@ async fn call<T>(
                 if is_end(&error) {
                     members.avoid(generation);
                 }
-                Failure::from(error)
+                failures::of(error)
             }
         },
         () = late => Failure::timed_out(timeout),
@@ -87,10 +88,10 @@ pub(crate) async fn transact(
     // To remove one key without a check costs etcd less by a plain delete.
     if let ([], [Step::Delete(key)]) = (&*transaction.when, &*transaction.then) {
         let ask = async |mut client: Client| client.delete(DeleteRangeRequest::key(&**key)).await;
-        return Ok(call(&members, turn, timeout, ask).await?.into());
+        return Ok(convert::deleted(call(&members, turn, timeout, ask).await?));
     }
-    let ask = async |mut client: Client| client.txn(transaction.into()).await;
-    Ok(call(&members, turn, timeout, ask).await?.into())
+    let ask = async |mut client: Client| client.txn(convert::txn(transaction)).await;
+    Ok(convert::answer(call(&members, turn, timeout, ask).await?))
 }
 
 /// How many keys a page has at most. For each page, etcd goes through all keys that remain, to count them.
@@ -166,7 +167,7 @@ async fn list_once(
         let size: usize = found.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
         limit = (found.len() * PAGE_BYTES / size.max(1)).clamp(1, PAGE);
         bytes += size;
-        listed.found.extend(found);
+        listed.found.extend(found.into_iter().map(convert::key_value));
         let is_enough = listed.found.len() >= most || most < usize::MAX && bytes >= MOST_BYTES;
         if listed.left_out == 0 || is_enough {
             return Ok(listed);
@@ -193,14 +194,6 @@ pub(crate) async fn lease(
     Ok((lease, Renewal { sent, time_to_live: Duration::from_secs(seconds) }))
 }
 
-/// The keys of a lease, and the cluster that it is in.
-pub(crate) struct LeaseKeys {
-    /// The cluster that was asked.
-    pub(crate) cluster: u64,
-    /// The keys. Empty if there is no such lease.
-    pub(crate) keys: Vec<Vec<u8>>,
-}
-
 /// The keys under a lease.
 pub(crate) async fn under(
     members: &Members,
@@ -222,7 +215,7 @@ pub(crate) async fn get(
 ) -> Result<Option<KeyValue>, Failure> {
     let ask = async |mut client: Client| client.get(RangeRequest::key(key)).await;
     let answer = call(members, turn, timeout, ask).await?;
-    Ok(answer.kvs.into_iter().next())
+    Ok(answer.kvs.into_iter().next().map(convert::key_value))
 }
 
 /// Reads the first keys of a range: none only if the range is empty.

@@ -11,9 +11,10 @@
 use navlock_core::{Error, Unreachable};
 
 use crate::{
+    STORE,
+    call_failure::Failure,
     calls,
     data::{Check, Step, Transaction},
-    failure::Failure,
     keys::{BucketKeys, FORMAT},
     load::Turn,
     members::Members,
@@ -30,13 +31,15 @@ const TRIES: usize = 3;
 /// [`Error::Refused`] if somebody uses another format, [`Error::Unreachable`] if etcd does not
 /// answer.
 pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<(), Error> {
-    for range in BucketKeys::other_formats(&options.namespace) {
-        if let Some((format, key)) = first(members, options, range).await.map_err(Failure::error)? {
+    for range in BucketKeys::other_formats(&options.keeper.namespace) {
+        if let Some((format, key)) =
+            first(members, options, range).await.map_err(|failure| failure.error(STORE))?
+        {
             let then = "'navlock evict --key KEY' removes a key that has no lease";
             return Err(Error::refused(refusal(&format.to_string(), &key, then)));
         }
     }
-    let said = tried(|| said(members, options)).await.map_err(Failure::error)?;
+    let said = tried(|| said(members, options)).await.map_err(|failure| failure.error(STORE))?;
     let other = said.and_then(|said| judge(options, &said));
     other.map_or(Ok(()), |why| Err(Error::refused(why)))
 }
@@ -51,11 +54,11 @@ pub(crate) async fn look(members: &Members, options: &EtcdOptions) -> Result<(),
 pub(crate) async fn claim(members: &Members, options: &EtcdOptions) -> Result<(), Failure> {
     let mut found = said(members, options).await?;
     if found.is_none() {
-        let key = BucketKeys::format_key(&options.namespace);
+        let key = BucketKeys::format_key(&options.keeper.namespace);
         let put = Step::Put { key: key.clone(), value: FORMAT.into(), lease: 0 };
         let (when, then) = (vec![Check::Absent(key)], vec![put]);
         let first = Transaction { when, then, or_else: Vec::new() };
-        calls::transact(members.clone(), first, Turn::Passes, options.times.call()).await?;
+        calls::transact(members.clone(), first, Turn::Passes, options.keeper.times.call()).await?;
         found = said(members, options).await?;
     }
     let other = found.and_then(|said| judge(options, &said));
@@ -64,8 +67,8 @@ pub(crate) async fn claim(members: &Members, options: &EtcdOptions) -> Result<()
 
 /// The format that is written for the namespace, if one is.
 async fn said(members: &Members, options: &EtcdOptions) -> Result<Option<Vec<u8>>, Failure> {
-    let key = BucketKeys::format_key(&options.namespace);
-    let there = calls::get(members, key, Turn::Passes, options.times.call()).await?;
+    let key = BucketKeys::format_key(&options.keeper.namespace);
+    let there = calls::get(members, key, Turn::Passes, options.keeper.times.call()).await?;
     Ok(there.map(|there| there.value))
 }
 
@@ -74,7 +77,7 @@ fn judge(options: &EtcdOptions, said: &[u8]) -> Option<String> {
     if said == FORMAT.as_bytes() {
         return None;
     }
-    let key = BucketKeys::format_key(&options.namespace);
+    let key = BucketKeys::format_key(&options.keeper.namespace);
     let then = "then remove that key with 'navlock evict --key KEY'";
     Some(refusal(&said.escape_ascii().to_string(), &key, then))
 }
@@ -96,12 +99,12 @@ async fn first(
 ) -> Result<Option<(u64, Vec<u8>)>, Failure> {
     loop {
         let range =
-            || calls::some_keys(members, (start.clone(), end.clone()), options.times.call());
+            || calls::some_keys(members, (start.clone(), end.clone()), options.keeper.times.call());
         let keys = tried(range).await?;
         let Some(last) = keys.last() else { return Ok(None) };
         // The next possible key.
         start = [last, &[0][..]].concat();
-        let of = |key: Vec<u8>| Some((BucketKeys::format(&options.namespace, &key)?, key));
+        let of = |key: Vec<u8>| Some((BucketKeys::format(&options.keeper.namespace, &key)?, key));
         if let Some(found) = keys.into_iter().find_map(of) {
             return Ok(Some(found));
         }

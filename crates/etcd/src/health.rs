@@ -9,9 +9,9 @@ use tokio::time;
 
 use crate::{
     STORE,
-    calls::{self, FULL},
+    call_failure::Failure,
+    calls::{self, FULL, failures},
     data::{Step, Transaction},
-    failure::Failure,
     formats,
     hint::hint,
     keys::BucketKeys,
@@ -93,11 +93,14 @@ pub fn check(options: &EtcdOptions) -> Result<Health, Error> {
                 // the key.
                 Err(error @ Error::Refused(_)) => (Some(error.clone()), Err(error)),
                 // All other problems show when the namespace is written to.
-                _ => (None, round_trip(members, options).await.map_err(Failure::error)),
+                _ => (
+                    None,
+                    round_trip(members, options).await.map_err(|failure| failure.error(STORE)),
+                ),
             },
             Err(error) => (None, Err(error)),
         };
-        Health { endpoints, refused, round_trip, time_to_live: options.times.time_to_live }
+        Health { endpoints, refused, round_trip, time_to_live: options.keeper.times.time_to_live }
     }))
 }
 
@@ -125,9 +128,10 @@ async fn member(endpoint: &str, options: &EtcdOptions) -> Result<Member, Error> 
             answer => answer,
         }
     };
-    let answered = time::timeout(options.times.timeout, asked).await;
-    let answered = answered.map_err(|_| Failure::timed_out(options.times.timeout).error())?;
-    let status = answered.map_err(|error| Failure::from(error).error())?;
+    let answered = time::timeout(options.keeper.times.timeout, asked).await;
+    let answered =
+        answered.map_err(|_| Failure::timed_out(options.keeper.times.timeout).error(STORE))?;
+    let status = answered.map_err(|error| failures::of(error).error(STORE))?;
     Ok(Member {
         version: status.version.clone(),
         cluster: status.header.unwrap_or_default().cluster_id,
@@ -151,10 +155,10 @@ async fn status(
 /// How long a write takes. The key is under a lease, so that it is removed even if this process
 /// dies.
 async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration, Failure> {
-    let timeout = options.times.call();
+    let timeout = options.keeper.times.call();
     let (lease, _) = calls::lease(members.clone(), options.seconds(), timeout).await?;
     let lease = lease.id;
-    let key = BucketKeys::new(&options.namespace, BUCKET).probe(lease);
+    let key = BucketKeys::new(&options.keeper.namespace, BUCKET).probe(lease);
     let mut times = Vec::with_capacity(ROUNDS);
     let mut failed = None;
     while times.len() < ROUNDS && failed.is_none() {

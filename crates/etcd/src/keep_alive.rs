@@ -12,21 +12,12 @@ use tokio::{
 use crate::{
     LOGS,
     clock::Uptime,
+    key_store::LeaseEvent,
     lease::{Renewal, pause},
     load::about,
     mailbox,
     members::Members,
 };
-
-/// An event of the keep-alive of a lease.
-#[derive(Clone, Debug)]
-pub(crate) enum LeaseEvent {
-    /// Etcd keeps the lease for the time of this renewal. What was found in the connection's mailbox
-    /// with it: the owner keys of the names that others want.
-    Renewed(Renewal, Vec<Vec<u8>>),
-    /// Etcd does not know the lease any more.
-    Gone,
-}
 
 /// Keeps a lease alive as long as this future is polled and etcd keeps the lease. A new lease is
 /// good for this long. A lease of another connection is renewed at once, and any lease whenever that is

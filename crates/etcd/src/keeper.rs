@@ -55,9 +55,9 @@ use crate::{
     clock::Uptime,
     ended::Ended,
     hash::HashState,
+    key_store::KeeperOptions,
     keys::{BucketKeys, NameKey, Phase},
     mirror::Entry,
-    options::EtcdOptions,
     slots::{Owner, Slots},
     table::Finished,
     view::View,
@@ -86,7 +86,9 @@ const CLEANUP: Duration = Duration::from_secs(1);
 /// and makes them.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
-    options: EtcdOptions,
+    options: KeeperOptions,
+    /// What the store is called in messages to people.
+    store: &'static str,
     slots: Slots,
     buckets: HashMap<u64, OpenedBucket, HashState>,
     /// The bucket and name of each watch.
@@ -143,11 +145,17 @@ struct OpenedBucket {
 }
 
 impl Keeper {
-    /// The keeper of a connection with this number, which no other connection has.
-    pub(crate) fn new(shared: Arc<Shared>, options: EtcdOptions, owner: u128) -> Self {
+    /// The keeper of a connection to the store that is called so. No other connection has the number `owner`.
+    pub(crate) fn new(
+        store: &'static str,
+        shared: Arc<Shared>,
+        options: KeeperOptions,
+        owner: u128,
+    ) -> Self {
         Self {
             leases: Leases::new(Arc::clone(&shared), options.times.clone()),
             shared,
+            store,
             options,
             slots: Slots::new(owner),
             buckets: HashMap::default(),

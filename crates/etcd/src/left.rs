@@ -11,9 +11,9 @@ use navlock_core::{ClientId, FencingToken, ResourceName, host::Eviction};
 use tokio::time;
 
 use crate::{
+    call_failure::Failure,
     calls,
     data::{Check, KeyValue, Step, StepResult, Transaction, removal},
-    failure::Failure,
     keys::{BucketKeys, NameKey, Phase},
     lease::{LeaseName, Share},
     load::Turn,
@@ -46,7 +46,7 @@ pub(crate) async fn revoke(
     });
     let all = over.buffer_unordered(AT_ONCE).fold(true, async |all, is_over| all && is_over);
     // After that time the leases have ended by themselves.
-    time::timeout(options.times.time_to_live, all).await.unwrap_or(false)
+    time::timeout(options.keeper.times.time_to_live, all).await.unwrap_or(false)
 }
 
 /// Does this for the keys under one lease. Another cluster may have a lease with the same number; that
@@ -58,12 +58,12 @@ async fn under(
     whose: HashSet<ClientId>,
     spared: &HashSet<Vec<u8>>,
 ) -> Result<bool, Failure> {
-    let timeout = options.times.call();
+    let timeout = options.keeper.times.call();
     let found = calls::under(members, lease.id, timeout).await?;
     if found.cluster != lease.cluster {
         return Ok(true);
     }
-    let is_ours = |key: &Vec<u8>| BucketKeys::around(&options.namespace, key).is_some();
+    let is_ours = |key: &Vec<u8>| BucketKeys::around(&options.keeper.namespace, key).is_some();
     let is_spared = |key: &Vec<u8>| spared.iter().any(|begin| key.starts_with(begin));
     let keys = found.keys.into_iter().filter(|key| is_ours(key) && !is_spared(key));
     let found = stream::iter(keys).map(|key| calls::get(members, key, Turn::Waits, timeout));
@@ -92,9 +92,10 @@ pub(crate) async fn evict(
     seen: Vec<(ClientId, FencingToken)>,
 ) -> Result<Eviction, Failure> {
     let seen: HashSet<_> = seen.into_iter().collect();
-    let keys = BucketKeys::new(&options.namespace, &bucket);
+    let keys = BucketKeys::new(&options.keeper.namespace, &bucket);
     let of_name = keys.name(&NameKey::new(&name));
-    let (start, end, timeout) = (of_name.held(), of_name.end_of_held(), options.times.call());
+    let (start, end, timeout) =
+        (of_name.held(), of_name.end_of_held(), options.keeper.times.call());
     let listed =
         calls::list(members.clone(), start.clone(), (usize::MAX, 0), Duration::ZERO, timeout)
             .await?;

@@ -85,17 +85,13 @@ struct Readme;
 mod bucket;
 mod calls;
 mod credentials;
-mod data;
 mod ended;
-mod failure;
 mod formats;
 mod health;
 mod hint;
 mod keep_alive;
 mod keeper;
-mod keys;
 mod left;
-mod load;
 mod mailbox;
 mod members;
 mod mirror;
@@ -111,7 +107,9 @@ mod values;
 mod view;
 mod watch;
 
-use navlock_machines::{clock, hash, lease, table, tokens};
+use navlock_machines::{
+    call_failure, clock, data, failure, hash, key_store, keys, lease, load, table, tokens, watched,
+};
 
 pub use crate::{
     credentials::Credentials,

@@ -24,7 +24,7 @@ use std::{
 
 use navlock_core::{Error, Unreachable, UnreachableKind, host::seconds};
 use navlock_etcd_client::Client;
-use navlock_machines::store::Link;
+use navlock_machines::key_store::Link;
 use tokio::{
     sync::watch,
     time::{self, Instant, sleep},
@@ -32,7 +32,8 @@ use tokio::{
 
 use self::ask::ask;
 use crate::{
-    LOGS, credentials::Credentials, failure::Failure, hint::hint, load::Load, options::EtcdOptions,
+    LOGS, STORE, call_failure::Failure, credentials::Credentials, hint::hint, load::Load,
+    options::EtcdOptions,
 };
 
 /// How often each member is tried for the first connection, if there are several.
@@ -97,7 +98,7 @@ impl Link for Members {
 
     fn unreachable(&self) -> Error {
         let message = format!("no answer from {}", self.current().endpoint);
-        Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, message)).error()
+        Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, message)).error(STORE)
     }
 }
 
@@ -133,7 +134,7 @@ impl Members {
             }
             Err(Failure::Unknown(why))
         };
-        let why = match time::timeout(options.times.timeout, asked).await {
+        let why = match time::timeout(options.keeper.times.timeout, asked).await {
             Ok(Ok(((client, credentials), endpoint))) => {
                 let first = Member::new(client, credentials, endpoint, 0);
                 let current = Arc::new(watch::Sender::new(first));
@@ -148,7 +149,7 @@ impl Members {
             Ok(Err(Failure::Unknown(why))) => why,
             Ok(Err(Failure::NoLease | Failure::NoRevision)) => no_etcd(),
             Err(_) => {
-                let message = format!("no answer within {}", seconds(options.times.timeout));
+                let message = format!("no answer within {}", seconds(options.keeper.times.timeout));
                 Unreachable::new(UnreachableKind::TimedOut, message)
             }
         };
@@ -224,7 +225,7 @@ impl Members {
     /// the members.
     fn follow(&self) -> impl Future<Output = ()> + Send + use<> {
         let (options, mut changes) = (Arc::clone(&self.options), self.current.subscribe());
-        let pause = FOLLOWS * options.times.time_to_live;
+        let pause = FOLLOWS * options.keeper.times.time_to_live;
         let (current, learned) = (Arc::downgrade(&self.current), Arc::downgrade(&self.learned));
         let load = Arc::clone(&self.load);
         async move {
@@ -242,7 +243,8 @@ impl Members {
 
     async fn learn(&self) {
         let Member { mut client, endpoint, generation, .. } = self.current();
-        let said = match time::timeout(self.options.times.call(), client.member_list()).await {
+        let said = match time::timeout(self.options.keeper.times.call(), client.member_list()).await
+        {
             Ok(Ok(said)) => said,
             // The user may lack the permission.
             Ok(Err(_)) => return,

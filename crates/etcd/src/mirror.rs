@@ -29,6 +29,7 @@ use crate::{
     keys::{LockKey, Phase, RequestKey},
     tokens::Grant,
     values::Value,
+    watched::{Event, Put},
 };
 
 /// The order of entries, by three numbers. The first is the revision that counts: the one that created the
@@ -71,25 +72,6 @@ pub(crate) struct Entry {
     pub(crate) made: i64,
     /// The revision that wrote it last.
     pub(crate) written: i64,
-    pub(crate) lease: i64,
-    pub(crate) value: Arc<[u8]>,
-}
-
-/// A key that was put or deleted.
-#[derive(Clone, Debug)]
-pub(crate) struct Event {
-    pub(crate) key: LockKey,
-    /// The revision of the event.
-    pub(crate) revision: i64,
-    /// `None` if it was deleted.
-    pub(crate) put: Option<Put>,
-}
-
-/// A key that was put.
-#[derive(Clone, Debug)]
-pub(crate) struct Put {
-    /// The revision that created the key, which may be earlier than the revision of this put.
-    pub(crate) made: i64,
     pub(crate) lease: i64,
     pub(crate) value: Arc<[u8]>,
 }

@@ -3,7 +3,7 @@
 use std::{error, fmt, sync::Arc, time::Duration};
 
 use navlock_core::{Error, Refusal};
-use navlock_machines::times::Times;
+use navlock_machines::key_store::KeeperOptions;
 
 use crate::credentials::Credentials;
 
@@ -12,10 +12,6 @@ const SHORTEST: Duration = Duration::from_secs(2);
 
 /// The shortest time between two pings of a server.
 const PING: Duration = Duration::from_secs(10);
-
-/// How often a name is taken before it is owned, by default. A program that takes a name this often in
-/// a row will most likely go on taking it.
-const TAKEN: u32 = 8;
 
 /// Which etcd to use, and how.
 ///
@@ -39,11 +35,8 @@ pub struct EtcdOptions {
     source: Option<Source>,
     #[cfg(feature = "tls")]
     server_name: Option<String>,
-    pub(crate) times: Times,
-    pub(crate) namespace: String,
+    pub(crate) keeper: KeeperOptions,
     pub(crate) follows_members: bool,
-    /// How often a name is taken before it is owned; 0 for never.
-    pub(crate) taken: u32,
 }
 
 impl EtcdOptions {
@@ -56,14 +49,8 @@ impl EtcdOptions {
             source: None,
             #[cfg(feature = "tls")]
             server_name: None,
-            times: Times {
-                time_to_live: Duration::from_secs(10),
-                timeout: Duration::from_secs(5),
-                margin: None,
-            },
-            namespace: "navlock".to_owned(),
+            keeper: KeeperOptions::default(),
             follows_members: true,
-            taken: TAKEN,
         }
     }
 
@@ -81,7 +68,7 @@ impl EtcdOptions {
     /// is not called.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
-        self.times.time_to_live = time.max(SHORTEST);
+        self.keeper.times.time_to_live = time.max(SHORTEST);
         self
     }
 
@@ -90,7 +77,7 @@ impl EtcdOptions {
     /// longer than an eighth of the [time to live](Self::time_to_live), or half a second if that is more.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
-        self.times.timeout = time.max(Duration::from_millis(10));
+        self.keeper.times.timeout = time.max(Duration::from_millis(10));
         self
     }
 
@@ -99,7 +86,7 @@ impl EtcdOptions {
     /// and `-` are spelled as `%` and two digits.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
+        self.keeper.namespace = namespace.into();
         self
     }
 
@@ -112,7 +99,7 @@ impl EtcdOptions {
     /// The drift of clocks is added: 500 millionths of the time to live.
     #[must_use]
     pub fn margin(mut self, time: Duration) -> Self {
-        self.times.margin = Some(time);
+        self.keeper.times.margin = Some(time);
         self
     }
 
@@ -136,7 +123,7 @@ impl EtcdOptions {
     /// connection does not answer.
     #[must_use]
     pub fn keep_names(mut self, taken: u32) -> Self {
-        self.taken = taken;
+        self.keeper.taken = taken;
         self
     }
 
@@ -213,7 +200,7 @@ impl EtcdOptions {
 
     /// The time to live in whole seconds, as etcd counts it.
     pub(crate) fn seconds(&self) -> i64 {
-        let time = self.times.time_to_live;
+        let time = self.keeper.times.time_to_live;
         let up = time.as_secs() + u64::from(time.subsec_nanos() > 0);
         i64::try_from(up).unwrap_or(i64::MAX).max(2)
     }
@@ -226,7 +213,7 @@ impl EtcdOptions {
         if self.endpoints.is_empty() {
             return Err(Error::refused("no etcd endpoint was given; give host:port"));
         }
-        self.times.check()?;
+        self.keeper.times.check()?;
         self.credentials_now().map_err(Error::Refused)?;
         let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
         match https {
@@ -262,11 +249,11 @@ impl EtcdOptions {
         credentials: &Credentials,
     ) -> navlock_etcd_client::ConnectOptions {
         let options = navlock_etcd_client::ConnectOptions::new()
-            .with_connect_timeout(self.times.call())
+            .with_connect_timeout(self.keeper.times.call())
             // Each call notices by itself if a server has silently gone, and connects anew, so a
             // few pings are enough. Etcd hangs up on clients that ping more often than every 5 s,
             // or that ping without a call.
-            .with_keep_alive(PING.max(self.times.time_to_live / 8), self.times.call())
+            .with_keep_alive(PING.max(self.keeper.times.time_to_live / 8), self.keeper.times.call())
             .with_keep_alive_while_idle(false)
             .with_require_leader(true);
         #[cfg(feature = "tls")]
@@ -295,8 +282,8 @@ impl fmt::Debug for EtcdOptions {
         f.debug_struct("EtcdOptions")
             .field("endpoints", &self.endpoints)
             .field("credentials", &self.credentials)
-            .field("times", &self.times)
-            .field("namespace", &self.namespace)
+            .field("times", &self.keeper.times)
+            .field("namespace", &self.keeper.namespace)
             .finish_non_exhaustive()
     }
 }

@@ -18,9 +18,7 @@ use tokio::{
 };
 
 use crate::{
-    STORE, calls,
-    failure::Failure,
-    formats,
+    STORE, calls, formats,
     hash::HashState,
     keep_alive,
     keeper::{Call, Done, Keeper, News},
@@ -31,6 +29,7 @@ use crate::{
     options::EtcdOptions,
     silence::Silences,
     watch,
+    watched::Order,
 };
 
 /// How often the keeper's [`handle_tick`](Keeper::handle_tick) is called.
@@ -47,7 +46,7 @@ pub struct Etcd {
     news: mpsc::UnboundedReceiver<News>,
     running: FuturesUnordered<BoxFuture<'static, Option<Done>>>,
     /// The task that watches all names.
-    watching: mpsc::UnboundedSender<watch::Order>,
+    watching: mpsc::UnboundedSender<Order>,
     /// The tasks that keep leases, and what wakes them to renew them at once.
     leases: HashMap<i64, (JoinHandle<()>, Arc<Notify>), HashState>,
     silences: Silences,
@@ -67,7 +66,7 @@ impl Store for Etcd {
         options.check()?;
         let members = Members::connect(options.clone()).await?;
         formats::look(&members, &options).await?;
-        let (link, grace) = (Box::new(members.clone()), options.times.grace());
+        let (link, grace) = (Box::new(members.clone()), options.keeper.times.grace());
         Ok(Connected { store: Self::new(shared, options, members), link, grace })
     }
 
@@ -81,7 +80,10 @@ impl Store for Etcd {
             // The keeper hears of the result by its watches, as of everything that others do.
             Message::Evict { bucket, name, seen, answer } => {
                 let evicted = left::evict(members, options, bucket, name, seen);
-                self.run(evicted.map(|evicted| evicted.map_err(Failure::error)), answer);
+                self.run(
+                    evicted.map(|evicted| evicted.map_err(|failure| failure.error(STORE))),
+                    answer,
+                );
             }
             Message::Silences { leases, answer } => {
                 let silences = self.silences.clone();
@@ -129,11 +131,17 @@ impl Etcd {
             let _ = told.send(News::Watched { watch, watched });
         };
         // The task ends together with the store, which has the only sender.
-        let nothing = BucketKeys::nothing(&options.namespace);
-        let check = watch::Check::new(nothing, lease::pause(options.times.time_to_live));
-        tokio::spawn(watch::watch(members.clone(), watched, check, options.times.call(), word));
+        let nothing = BucketKeys::nothing(&options.keeper.namespace);
+        let check = watch::Check::new(nothing, lease::pause(options.keeper.times.time_to_live));
+        tokio::spawn(watch::watch(
+            members.clone(),
+            watched,
+            check,
+            options.keeper.times.call(),
+            word,
+        ));
         Self {
-            keeper: Keeper::new(shared, options.clone(), owner),
+            keeper: Keeper::new(STORE, shared, options.keeper.clone(), owner),
             options,
             members,
             tell,
@@ -163,7 +171,7 @@ impl Etcd {
 
     /// Makes a call of the keeper. The outcome of the call goes to the keeper.
     fn make(&mut self, call: Call) {
-        let timeout = self.options.times.call();
+        let timeout = self.options.keeper.times.call();
         let members = self.members.clone();
         let running = match call {
             Call::Operate { of, transaction, turn } => {
@@ -189,7 +197,7 @@ impl Etcd {
                 leased.map(|leased| Some(Done::Leased(leased))).boxed()
             }
             Call::Lease(LeaseCall::Revoke { lease }) => {
-                calls::revoke(members, lease, self.options.times.time_to_live, timeout)
+                calls::revoke(members, lease, self.options.keeper.times.time_to_live, timeout)
                     .map(|()| None)
                     .boxed()
             }
@@ -223,11 +231,11 @@ impl Etcd {
                 return;
             }
             Call::Watch { watch, keys, prefix, from } => {
-                let _ = self.watching.send(watch::Order::Watch { watch, keys, prefix, from });
+                let _ = self.watching.send(Order::Watch { watch, keys, prefix, from });
                 return;
             }
             Call::Unwatch { watch } => {
-                let _ = self.watching.send(watch::Order::Unwatch(watch));
+                let _ = self.watching.send(Order::Unwatch(watch));
                 return;
             }
         };
@@ -242,7 +250,7 @@ impl Etcd {
         let word = move |word| {
             let _ = tell.send(News::Lease { lease, word });
         };
-        let (timeout, members) = (self.options.times.call(), self.members.clone());
+        let (timeout, members) = (self.options.keeper.times.call(), self.members.clone());
         let mailbox = self.keeper.mailbox();
         let wanted = Arc::new(Notify::new());
         let heard = Arc::clone(&wanted);

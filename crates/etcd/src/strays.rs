@@ -13,9 +13,10 @@ use navlock_machines::thread::runtime;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    STORE, calls,
+    STORE,
+    call_failure::Failure,
+    calls,
     data::{KeyValue, removal},
-    failure::Failure,
     keys::{BucketKeys, Phase, Range},
     members::Members,
     options::EtcdOptions,
@@ -79,9 +80,13 @@ pub enum Evict<'a> {
 /// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be used.
 pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
     on_runtime(options, async |members, timeout| {
-        let root = BucketKeys::root(&options.namespace);
+        let root = BucketKeys::root(&options.keeper.namespace);
         let listed = calls::list(members, root, (usize::MAX, 0), Duration::ZERO, timeout).await?;
-        Ok(listed.found.iter().filter_map(|kv| of_namespace(&options.namespace, kv)).collect())
+        Ok(listed
+            .found
+            .iter()
+            .filter_map(|kv| of_namespace(&options.keeper.namespace, kv))
+            .collect())
     })
 }
 
@@ -98,7 +103,7 @@ pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
 /// has just changed; [`Error::Unreachable`] if etcd does not answer.
 pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let refused = |why: String| Err(Failure::Refused(Error::refused(why)));
-    let root = BucketKeys::root(&options.namespace);
+    let root = BucketKeys::root(&options.keeper.namespace);
     on_runtime(options, async |members: Members, timeout| {
         let (prefix, is_it): (Vec<u8>, IsIt<'_>) = match *what {
             Evict::Key(key) if !key.starts_with(&root) => {
@@ -109,7 +114,7 @@ pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Er
             }
             Evict::Key(key) => (key.to_vec(), Box::new(move |kv| kv.key == key)),
             Evict::Client { bucket, name, client_id } => {
-                let keys = BucketKeys::new(&options.namespace, bucket);
+                let keys = BucketKeys::new(&options.keeper.namespace, bucket);
                 let prefix = keys.of_name(name);
                 (
                     prefix,
@@ -150,7 +155,7 @@ pub(crate) fn on_runtime<T>(
     options.check()?;
     runtime(STORE)?.block_on(async {
         let members = Members::connect(options.clone()).await?;
-        ask(members, options.times.call()).await.map_err(Failure::error)
+        ask(members, options.keeper.times.call()).await.map_err(|failure| failure.error(STORE))
     })
 }
 

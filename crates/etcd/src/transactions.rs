@@ -32,7 +32,7 @@ use crate::{
     data::{Answer, Check, Step, StepResult, Transaction},
     ended::Ended,
     keys::{BucketKeys, NameKey, NameKeys, Phase, RequestKey},
-    mirror::{Event, Put},
+    watched::{Event, Put},
 };
 
 impl Operation {

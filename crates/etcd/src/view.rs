@@ -9,8 +9,9 @@ use std::time::Duration;
 use crate::{
     clock::Uptime,
     lease::LeaseTimes,
-    mirror::{Entry, Event, Mirror},
+    mirror::{Entry, Mirror},
     transactions::{AskPurpose, Owning},
+    watched::Event,
 };
 
 /// How long a name is still watched when this connection does not use it any more.

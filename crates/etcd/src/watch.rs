@@ -15,45 +15,17 @@ use self::{
 };
 use crate::{
     LOGS,
-    calls::failures::is_end,
+    calls::{convert::key_value, failures::is_end},
     data::KeyValue,
     keys::BucketKeys,
     load::about,
     members::{Member, Members},
-    mirror::{Event, Put},
     strays,
+    watched::{Event, Order, Put, Watched},
 };
 
 /// The pause before a stream is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What a watch reports.
-#[derive(Debug)]
-pub(crate) enum Watched {
-    /// The watch reports all events from now on. What was there before has to be listed.
-    ///
-    /// A watch does not begin at the revision of an earlier list, because etcd serves a watch that
-    /// begins in the past only every 100 ms, until the watch has caught up.
-    Up,
-    /// The watch reports these events, of whole revisions.
-    Events(Vec<Event>),
-    /// All watches go on from what they have told, through another stream. If etcd has been restored
-    /// meanwhile and is further than it was, they may have missed something.
-    GoOn,
-}
-
-/// An order to watch, or to stop watching.
-pub(crate) enum Order {
-    /// Watches the keys with this prefix: from this revision on, without [`Watched::Up`], or else
-    /// from now on.
-    Watch {
-        watch: u64,
-        keys: BucketKeys,
-        prefix: Vec<u8>,
-        from: Option<i64>,
-    },
-    Unwatch(u64),
-}
 
 /// Watches what it is ordered to watch, through one stream, as long as somebody can send orders.
 /// When the stream ends (etcd restarts, has no leader, or does not know us any more), another one
@@ -263,7 +235,7 @@ impl<T: Fn(u64, Watched)> Watching<T> {
             return true;
         }
         let events = response.events.iter().filter_map(|event| {
-            let kv: KeyValue = event.kv.clone()?;
+            let kv = key_value(event.kv.clone()?);
             let told = read(&wanted.keys, &kv).filter(|_| kv.key.starts_with(&wanted.prefix))?;
             Some(match event.event_type() {
                 EventType::Put => told,

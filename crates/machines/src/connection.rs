@@ -11,8 +11,9 @@ use navlock_core::host::wake_all;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
+    key_store::Link,
     messages::Message,
-    store::{Link, Shared},
+    store::Shared,
     table::{AgentSerial, Nested, Terminated},
     thread::END_TIMEOUT,
 };

@@ -24,6 +24,14 @@ pub fn lease_lost(store: &str) -> Error {
     Unreachable::other(format!("the lease in {store} {why}")).into()
 }
 
+/// The error for a request that somebody has removed from the store.
+pub fn place_removed(store: &str) -> Error {
+    let why = format!(
+        "somebody has removed the request from {store}, and its place in the queue is lost; try again"
+    );
+    Unreachable::other(why).into()
+}
+
 /// The error for a store that cannot be reached because the system has no such thing.
 pub(crate) fn failed(store: &str, what: &str, error: io::Error) -> Error {
     let why = format!("cannot reach {store}: {error} at {what}");

@@ -22,12 +22,17 @@
 struct Readme;
 
 mod backend;
+pub mod call_failure;
 pub mod clock;
 mod connection;
+pub mod data;
 pub mod failure;
 pub mod hash;
+pub mod key_store;
+pub mod keys;
 pub mod lease;
 pub mod leases;
+pub mod load;
 pub mod messages;
 pub mod names;
 pub mod notes;
@@ -38,3 +43,4 @@ pub mod table;
 pub mod thread;
 pub mod times;
 pub mod tokens;
+pub mod watched;

@@ -1,7 +1,6 @@
 //! The seam: what a store gives, and what it is told.
 
 use std::{
-    fmt,
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -9,7 +8,7 @@ use std::{
 
 use navlock_core::Error;
 
-use crate::{messages::Message, table::Table};
+use crate::{key_store::Link, messages::Message, table::Table};
 
 /// A store in which machines meet, as one connection uses it. It lives on a thread of its own, and is told there
 /// what callers want.
@@ -68,15 +67,6 @@ pub struct Connected<S> {
     pub link: Box<dyn Link>,
     /// For how long the work under a lock may go on after the lock is lost with its lease.
     pub grace: Duration,
-}
-
-/// What callers see of the connection to a store.
-pub trait Link: fmt::Debug + Send + Sync {
-    /// For how long, at least, the store has not answered, if this is more than a moment.
-    fn silent(&self) -> Option<Duration>;
-
-    /// The error which says that the store does not answer.
-    fn unreachable(&self) -> Error;
 }
 
 /// The state that the callers and the thread share.

@@ -7,8 +7,8 @@ use navlock_core::{Mode, ResourceName};
 use super::*;
 use crate::{
     keys::LockKey,
-    mirror::{Event, Put},
     transactions::Owning,
+    watched::{Event, Put},
 };
 
 /// Agents with one lease, apart from those in `without_lease`, which wait for it.

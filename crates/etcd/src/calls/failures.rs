@@ -5,7 +5,7 @@ use std::error::Error as _;
 use navlock_core::{Refusal, Unreachable, UnreachableKind};
 use navlock_etcd_client::Error as Cause;
 
-use crate::failure::Failure;
+use crate::call_failure::Failure;
 
 /// A part of etcd's answer to a write while it is full.
 pub(crate) const FULL: &str = "database space exceeded";
@@ -13,22 +13,21 @@ pub(crate) const FULL: &str = "database space exceeded";
 /// A part of the text of our gRPC library about an answer that is not gRPC.
 const NO_GRPC: &str = "grpc-status header missing";
 
-impl From<Cause> for Failure {
-    fn from(error: Cause) -> Self {
-        match &error {
-            Cause::GRpcStatus(status) => {
-                let (code, message) = (status.code() as i32, status.message().to_owned());
-                of_status(code, &message, error)
-            }
-            Cause::Closed => Self::Unknown(
-                Unreachable::new(UnreachableKind::Unavailable, error.to_string()).caused_by(error),
-            ),
-            Cause::InvalidArgs(_) | Cause::InvalidUri(..) => {
-                let message = format!("etcd cannot be asked: {error}");
-                Self::Refused(Refusal::new(message).caused_by(error).into())
-            }
-            _ => Self::Unknown(Unreachable::other(error.to_string()).caused_by(error)),
+/// The failure for an error of a call.
+pub(crate) fn of(error: Cause) -> Failure {
+    match &error {
+        Cause::GRpcStatus(status) => {
+            let (code, message) = (status.code() as i32, status.message().to_owned());
+            of_status(code, &message, error)
         }
+        Cause::Closed => Failure::Unknown(
+            Unreachable::new(UnreachableKind::Unavailable, error.to_string()).caused_by(error),
+        ),
+        Cause::InvalidArgs(_) | Cause::InvalidUri(..) => {
+            let message = format!("etcd cannot be asked: {error}");
+            Failure::Refused(Refusal::new(message).caused_by(error).into())
+        }
+        _ => Failure::Unknown(Unreachable::other(error.to_string()).caused_by(error)),
     }
 }
 
@@ -133,14 +132,15 @@ mod tests {
     use navlock_etcd_client::Client;
 
     use super::*;
+    use crate::STORE;
 
     #[tokio::test]
     async fn a_refusal_here_or_by_etcd_keeps_its_cause() {
         let asked = Client::connect(["not an address"], None).await;
-        let malformed = Failure::from(asked.expect_err("no server has this address"));
+        let malformed = of(asked.expect_err("no server has this address"));
         let too_large = of_status(3, "etcdserver: request is too large", Cause::Closed);
         for failure in [malformed, too_large] {
-            let error = failure.error();
+            let error = failure.error(STORE);
             assert!(matches!(error, Error::Refused(_)), "{error:?}");
             let cause = error.source().and_then(|cause| cause.downcast_ref::<Cause>());
             assert!(cause.is_some(), "{error:?}");
@@ -180,7 +180,8 @@ mod tests {
             ),
             (2, "h2 protocol error", UnreachableKind::Other),
         ] {
-            let Error::Unreachable(why) = of_status(code, message, Cause::Closed).error() else {
+            let Error::Unreachable(why) = of_status(code, message, Cause::Closed).error(STORE)
+            else {
                 panic!("{code} {message}");
             };
             assert_eq!(why.kind(), kind, "{code} {message}");
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn a_request_that_is_too_large_is_refused_with_a_remedy() {
         let message = "etcdserver: request is too large";
-        let error = of_status(INVALID_ARGUMENT, message, Cause::Closed).error();
+        let error = of_status(INVALID_ARGUMENT, message, Cause::Closed).error(STORE);
         assert!(
             matches!(&error, Error::Refused(why) if why.message().contains(message)),
             "{error:?}"
@@ -208,10 +209,10 @@ mod tests {
         // Each connection ends at once, however often the client tries. The thread ends with the tests.
         thread::spawn(move || listener.incoming().for_each(drop));
         let asked = async { Client::connect([endpoint.as_str()], None).await?.status().await };
-        let error = Failure::from(asked.await.unwrap_err()).error();
+        let error = of(asked.await.unwrap_err()).error(STORE);
         let Error::Unreachable(why) = &error else { panic!("{error:?}") };
         assert_eq!(why.kind(), UnreachableKind::Unavailable, "{why:?}");
-        let closed = Failure::from(Cause::Closed).error();
+        let closed = of(Cause::Closed).error(STORE);
         let Error::Unreachable(why) = &closed else { panic!("{closed:?}") };
         assert_eq!(why.kind(), UnreachableKind::Unavailable, "{why:?}");
     }
@@ -219,7 +220,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_connection_is_found_behind_the_error() {
         let asked = async { Client::connect(["127.0.0.1:1"], None).await?.status().await };
-        let error = Failure::from(asked.await.unwrap_err()).error();
+        let error = of(asked.await.unwrap_err()).error(STORE);
         let Error::Unreachable(why) = &error else { panic!("{error:?}") };
         assert_eq!(why.kind(), UnreachableKind::Unavailable, "{why:?}");
         let io = iter::successors(error.source(), |&cause| cause.source())

@@ -2,13 +2,7 @@
 //! of it.
 
 use super::removed::LeftBehind;
-use crate::{
-    keys::Phase,
-    mirror::{Entry, Put},
-    slots::Owner,
-    table::Status,
-    tokens::Grant,
-};
+use crate::{keys::Phase, mirror::Entry, slots::Owner, table::Status, tokens::Grant, watched::Put};
 
 /// What becomes of a key and of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

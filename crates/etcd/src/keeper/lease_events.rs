@@ -6,9 +6,9 @@ use navlock_machines::leases::{LeaseState, Need, Renewed};
 
 use super::{AgentSerial, CHECK_INTERVAL, Call, Keeper, UnderLease, Why, ownership};
 use crate::{
+    call_failure::Failure,
     clock::Uptime,
-    failure::Failure,
-    keep_alive::LeaseEvent,
+    key_store::LeaseEvent,
     lease::{LeaseName, Renewal},
 };
 
@@ -35,7 +35,7 @@ impl Keeper {
             }
             Err(failure) => {
                 let may_wait = matches!(failure, Failure::Unknown(_));
-                self.leases.not_begun(&failure.error(), may_wait)
+                self.leases.not_begun(&failure.error(self.store), may_wait)
             }
         };
         if is_news {

@@ -4,9 +4,9 @@
 use super::{Call, Keeper, Listed, findings::Finding, history::Known, wake};
 use crate::{
     bucket::{Bucket, Todo},
+    call_failure::Failure,
     data::{KeyValue, Listing},
     ended::Ended,
-    failure::Failure,
     keys::{NameKey, Phase},
     mirror::Entry,
     slots::Owner,

@@ -6,16 +6,16 @@ use navlock_machines::leases::LeaseCall;
 
 use super::history::Known;
 use crate::{
+    call_failure::Failure,
     clock::Uptime,
     data::{Answer, Listing, Transaction},
-    failure::Failure,
-    keep_alive::LeaseEvent,
+    key_store::LeaseEvent,
     keys::{BucketKeys, NameKey},
     lease::{LeaseName, Renewal},
     load::Turn,
     table::AgentSerial,
     transactions::Operation,
-    watch::Watched,
+    watched::Watched,
 };
 
 /// The news of the calls that do not end by themselves, which keep a lease or watch.

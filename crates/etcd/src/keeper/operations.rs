@@ -6,16 +6,16 @@ use navlock_core::Lost;
 
 use super::{Call, Keeper, Operated, wake};
 use crate::{
+    call_failure::Failure,
     data::Answer,
-    failure::Failure,
     keys::{NameKey, Phase, RequestKey},
     load::Turn,
-    mirror::Event,
     slots::Owner,
     table::{State, Status},
     tokens::{Grant, token},
     transactions::{Ask, Leaving, Operation, Outcome, Outcomes},
     view::Ownership,
+    watched::Event,
 };
 
 /// The pause before an operation whose outcome is unknown is tried again.
@@ -299,7 +299,7 @@ impl Keeper {
             }
             return;
         }
-        let error = failure.error();
+        let error = failure.error(self.store);
         let mut wakers = Vec::new();
         let mut table = self.shared.table();
         for (key, _) in requests {

@@ -16,9 +16,9 @@ use super::{
     pending_query::Query,
 };
 use crate::{
+    call_failure::Failure,
     clock::Uptime,
     data::{KeyValue, Listing, Step, Transaction, prefix_end},
-    failure::Failure,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase},
     query::{Asks, OwnerAnswer, QueryResult, seen},
@@ -106,7 +106,7 @@ impl Keeper {
             Err(Failure::Unknown(_)) => return query.since = i64::MAX,
             Err(failure) => {
                 if let Some(query) = self.queries.remove(&number) {
-                    let _ = query.answer.send(Err(failure.error()));
+                    let _ = query.answer.send(Err(failure.error(self.store)));
                 }
                 return;
             }

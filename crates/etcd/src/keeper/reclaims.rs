@@ -20,10 +20,10 @@ use tokio::sync::oneshot;
 use super::{AgentSerial, Call, Keeper, pending_reclaim::Reclaim, wake};
 use crate::{
     bucket::{Bucket, Todo},
+    call_failure::Failure,
     clock::{Uptime, wall_millis},
     data::{Answer, Check, Step, StepResult, Transaction},
     ended::Ended,
-    failure::Failure,
     keys::{NameKey, Phase, RequestKey},
     lease::Renewal,
     mirror::{Entry, Mirror},

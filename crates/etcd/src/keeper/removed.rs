@@ -17,10 +17,10 @@ use navlock_engine::RequestId;
 use std::{collections::HashSet, task::Waker};
 
 /// Tells the client of a lock or request that somebody has removed it.
-pub(super) fn tell_removed(table: &mut Table, id: RequestId) -> Vec<Waker> {
+pub(super) fn tell_removed(store: &str, table: &mut Table, id: RequestId) -> Vec<Waker> {
     match table.status(id) {
         Status::Held(_) => table.lose(id, Lost::Removed),
-        _ => table.answer(id, State::Failed(place_removed())).into_iter().collect(),
+        _ => table.answer(id, State::Failed(place_removed(store))).into_iter().collect(),
     }
 }
 
@@ -94,7 +94,7 @@ impl Keeper {
                 let (name, since) = (name.clone(), Uptime::now());
                 held_back.push(Gone { lease, name, id, revision, since });
             } else {
-                wakers.extend(tell_removed(table, id));
+                wakers.extend(tell_removed(self.store, table, id));
             }
             // If this was the name's only key under the lease, the lease may have ended.
             if !doubted.contains(&lease) {
@@ -120,7 +120,7 @@ impl Keeper {
                 Status::Ended | Status::Absent => false,
             };
             if is_gone {
-                wakers.extend(tell_removed(&mut table, id));
+                wakers.extend(tell_removed(self.store, &mut table, id));
             }
         }
         drop(table);

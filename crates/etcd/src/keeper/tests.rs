@@ -19,19 +19,18 @@ use tokio::sync::oneshot;
 
 use super::{history::Known, *};
 use crate::{
+    call_failure::Failure,
     clock,
     data::{Answer, KeyValue, Listing, Step, StepResult, Transaction},
-    failure::Failure,
-    keep_alive::LeaseEvent,
+    key_store::LeaseEvent,
     keys::{LockKey, Phase, RequestKey},
     lease::{LeaseName, Renewal},
-    mirror::{self, Put},
     table::{State, Status},
     tokens::{Grant, token},
     transactions::Operation,
     values::{RequestNotes, Value},
     view::UNUSED,
-    watch::Watched,
+    watched::{Event, Put, Watched},
 };
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
@@ -59,8 +58,9 @@ impl Machine {
         let now = Duration::from_secs(1000);
         clock::simulation::to(now);
         let shared = Arc::new(Shared::default());
-        let options = EtcdOptions::new(["x"]).namespace("n").time_to_live(TIME_TO_LIVE);
-        let mut keeper = Keeper::new(Arc::clone(&shared), options, 1);
+        let mut options = KeeperOptions { namespace: "n".to_owned(), ..KeeperOptions::default() };
+        options.times.time_to_live = TIME_TO_LIVE;
+        let mut keeper = Keeper::new("the store", Arc::clone(&shared), options, 1);
         let bucket = shared.table().open_bucket("b");
         keeper.handle_message(Message::OpenBucket { bucket, name: "b".to_owned() });
         Self { keeper, shared, now, made: 1000 }
@@ -291,7 +291,7 @@ impl Machine {
     }
 
     /// The watch of the name reports these events.
-    fn report_events(&mut self, events: Vec<mirror::Event>) {
+    fn report_events(&mut self, events: Vec<Event>) {
         let watch = *self.keeper.watches.keys().next().unwrap();
         self.keeper.handle_news(News::Watched { watch, watched: Watched::Events(events) });
     }
@@ -299,13 +299,13 @@ impl Machine {
 
 /// An event of a key in a revision: the key was put (`made` is the revision that created it) or
 /// deleted (`None`).
-fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> mirror::Event {
+fn told(request: RequestKey, phase: Phase, revision: i64, made: Option<i64>) -> Event {
     let name = NameKey::new(&of("db"));
     let key = LockKey { name, phase, mode: Mode::Exclusive, request };
     let lease = if request.owner == 1 { OWN } else { LEASE };
     let value = Arc::from(ownership::owning(request.owner, (lease, TIME_TO_LIVE), 0, "").value);
     let put = made.map(|made| Put { made, lease, value });
-    mirror::Event { key, revision, put }
+    Event { key, revision, put }
 }
 
 /// The key by which another connection owns the name, under a lease that is not ours.

@@ -14,13 +14,13 @@ use crate::{
     clock::Uptime,
     ended::Ended,
     keys::{LockKey, NameKey, Phase},
-    mirror::{Entry, Event},
+    mirror::Entry,
     slots::Owner,
     table::{State, Status},
     tokens::Grant,
     values::Value,
     view::{MOST_UNUSED, Ownership, UNUSED, View},
-    watch::Watched,
+    watched::{Event, Watched},
 };
 
 impl Keeper {

@@ -3,7 +3,10 @@
 use navlock_etcd_client::{Client, RangeRequest, ResponseHeader, prefix_end};
 use tokio::time;
 
-use crate::{credentials::Credentials, failure::Failure, keys::BucketKeys, options::EtcdOptions};
+use crate::{
+    call_failure::Failure, calls::failures, credentials::Credentials, keys::BucketKeys,
+    options::EtcdOptions,
+};
 
 /// Connects to an endpoint, and asks it something, because only an answer shows that a member is there.
 /// If `cluster` is known, the member has to belong to this cluster.
@@ -21,9 +24,10 @@ pub(super) async fn ask(
         Ok::<_, navlock_etcd_client::Error>((client, there))
     };
     // A single endpoint may take all the time that there is for connecting.
-    let timeout = if is_one_of_several { options.times.call() } else { options.times.timeout };
+    let timeout =
+        if is_one_of_several { options.keeper.times.call() } else { options.keeper.times.timeout };
     match time::timeout(timeout, asked).await {
-        Ok(asked) => match asked? {
+        Ok(asked) => match asked.map_err(failures::of)? {
             (_, there) if cluster.is_some_and(|cluster| cluster != there) => {
                 Err(Failure::unknown("there is another etcd"))
             }
@@ -39,7 +43,7 @@ pub(super) async fn first_key(
     options: &EtcdOptions,
     mut client: Client,
 ) -> Result<ResponseHeader, navlock_etcd_client::Error> {
-    let prefix = BucketKeys::new(&options.namespace, "").all();
+    let prefix = BucketKeys::new(&options.keeper.namespace, "").all();
     let all = RangeRequest::range(&*prefix, prefix_end(&prefix));
     let answer = client.get(RangeRequest { keys_only: true, limit: 1, ..all }).await?;
     Ok(answer.header.unwrap_or_default())

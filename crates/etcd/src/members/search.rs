@@ -90,7 +90,7 @@ impl Members {
             biased;
             () = &mut answered => true,
             () = given_up => false,
-            () = sleep(self.options.times.call()) => false,
+            () = sleep(self.options.keeper.times.call()) => false,
         };
         if !is_here {
             self.avoid(generation);
@@ -102,7 +102,7 @@ impl Members {
                     // What has kept one connection to an endpoint from answering may have kept the others
                     // as well, and be over. The calls and watches of this one would be begun again.
                     let is_late = found.endpoint != endpoint
-                        || time::timeout(self.options.times.call(), answered).await.is_err();
+                        || time::timeout(self.options.keeper.times.call(), answered).await.is_err();
                     if is_late {
                         self.current.send_replace(Member { generation: generation + 1, ..found });
                         return;

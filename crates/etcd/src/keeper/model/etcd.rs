@@ -6,15 +6,16 @@ use navlock_core::Mode;
 use navlock_engine::FencingToken;
 
 use crate::{
+    call_failure::Failure,
     data::{Answer, Check, KeyValue, Listing, Step, StepResult, Transaction, prefix_end},
-    failure::Failure,
     hash::HashState,
     keys::{BucketKeys, LockKey, NameKey, Phase, RequestKey},
-    mirror::{self, Event, Put},
+    mirror,
     tokens::{Grant, revision},
     transactions::Owning,
     values::Value,
     watch,
+    watched::{Event, Put},
 };
 
 /// A server. Each change is checked against the rules of the engine when it is made.

@@ -29,10 +29,10 @@ use super::{
 };
 use crate::{
     data::Transaction,
-    keep_alive::LeaseEvent,
     keeper::{AgentSerial, Call, Done, Keeper, Message, News, Shared},
+    key_store::LeaseEvent,
     keys::Phase,
-    mirror::Event,
+    watched::Event,
 };
 
 /// The time to live is so long that only a [cut](Step::Cut) ends a lease.

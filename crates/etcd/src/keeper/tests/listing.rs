@@ -12,7 +12,7 @@ fn listed(slot: u64, phase: Phase) -> KeyValue {
 }
 
 /// The events by which a request becomes a lock.
-fn granted(slot: u64, revision: i64) -> [mirror::Event; 2] {
+fn granted(slot: u64, revision: i64) -> [Event; 2] {
     let request = RequestKey { owner: 1, slot };
     let lock = told(request, Phase::Held, revision, Some(revision));
     [told(request, Phase::Queued, revision, None), lock]

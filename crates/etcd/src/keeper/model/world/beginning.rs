@@ -6,8 +6,8 @@ use super::*;
 use crate::{
     clock,
     keeper::{Keeper, Message, Shared},
+    key_store::KeeperOptions,
     keys::BucketKeys,
-    options::EtcdOptions,
 };
 use navlock_core::{ClientId, Mode, host::RequestKind};
 use std::{
@@ -113,9 +113,10 @@ impl World {
 
     pub(super) fn machine(&mut self, clients: &[ClientId], script: Vec<Act>) -> Machine {
         self.next_owner += 1;
-        let options = EtcdOptions::new(["x"]).namespace("n").time_to_live(TIME_TO_LIVE);
+        let mut options = KeeperOptions { namespace: "n".to_owned(), ..KeeperOptions::default() };
+        options.times.time_to_live = TIME_TO_LIVE;
         let shared = Arc::new(Shared::default());
-        let mut keeper = Keeper::new(Arc::clone(&shared), options, self.next_owner);
+        let mut keeper = Keeper::new("the store", Arc::clone(&shared), options, self.next_owner);
         let bucket = shared.table().open_bucket("b");
         keeper.handle_message(Message::OpenBucket { bucket, name: "b".to_owned() });
         let modelled = |&client_id| {

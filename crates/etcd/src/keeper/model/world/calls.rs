@@ -5,11 +5,11 @@ use navlock_machines::leases::LeaseCall;
 use super::*;
 use crate::{
     clock::Uptime,
-    keep_alive::LeaseEvent,
     keeper::{Call, Done, News},
+    key_store::LeaseEvent,
     lease::{LeaseName, Renewal},
-    mirror::Event,
-    watch::Watched,
+    watched::Event,
+    watched::Watched,
 };
 
 impl World {

@@ -4,13 +4,13 @@ use super::machine::name;
 use super::*;
 use crate::{
     keys::NameKey,
-    mirror::Put,
     query::{Asks, QueryResult},
     table::Status,
     tokens::Grant,
     transactions::Operation,
     values::Value,
     view::Ownership,
+    watched::Put,
 };
 use navlock_core::{Error, Mode};
 

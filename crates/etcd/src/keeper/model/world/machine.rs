@@ -4,14 +4,14 @@ use super::super::etcd::steals;
 use super::super::script::Act;
 use super::*;
 use crate::{
+    call_failure::Failure,
     clock::{self, Uptime},
-    failure::Failure,
-    keep_alive::LeaseEvent,
     keeper::{Call, Done, Keeper, Message, News},
+    key_store::LeaseEvent,
     keys::NameKey,
     lease::Renewal,
     table::{Ending, LocalOutcome, Status, Terminated},
-    watch::Watched,
+    watched::Watched,
 };
 use navlock_core::{
     AgentInfo, ClientId, Mode, ResourceName,

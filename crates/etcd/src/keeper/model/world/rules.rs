@@ -6,10 +6,10 @@ use crate::keeper::model::world::machine::name;
 use crate::{
     failure::place_removed,
     keys::{LockKey, NameKey, Phase},
-    mirror::Put,
     table::{State, Status, simulation::HeldHere},
     tokens::Grant,
     transactions::Owning,
+    watched::Put,
 };
 use navlock_core::{Lost, Mode};
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl World {
                     let is_stolen = matches!(state, Some(State::Lost(Lost::Stolen)));
                     assert!(!is_stolen || self.has_overlap, "{asked:?} is said to be stolen");
                     let is_removed = match state {
-                        Some(State::Failed(error)) => *error == place_removed(),
+                        Some(State::Failed(error)) => *error == place_removed("the store"),
                         Some(State::Lost(how)) => *how == Lost::Removed,
                         _ => false,
                     };

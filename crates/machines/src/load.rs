@@ -1,6 +1,6 @@
 //! How many calls may be on their way at once.
 //!
-//! An etcd that is slow serves nobody sooner because it is asked more. So the calls of a connection are
+//! A store that is slow serves nobody sooner because it is asked more. So the calls of a connection are
 //! limited: a call that is late halves what is on its way, and each call that was answered in time allows one
 //! more. All calls that one stall makes late halve it once. Keepalives are not limited, because everything
 //! that is held depends on them.
@@ -18,7 +18,8 @@ const FIRST: usize = 64;
 
 /// Whether a call waits until there is room for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Turn {
+pub enum Turn {
+    /// It waits.
     Waits,
     /// What is held may depend on the call, as on a keepalive.
     Passes,
@@ -26,7 +27,7 @@ pub(crate) enum Turn {
 
 /// The calls of a connection that are on their way, and those that wait for room, in their order.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub struct Load {
     room: Semaphore,
     limit: Mutex<Limit>,
 }
@@ -44,7 +45,7 @@ struct Limit {
 
 /// A call that is on its way, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Running<'a> {
+pub struct Running<'a> {
     load: &'a Load,
     /// How often the limit had been lowered when the call began.
     lowered: u64,
@@ -59,7 +60,7 @@ impl Default for Load {
 
 impl Load {
     /// Waits until there is room for a call.
-    pub(crate) async fn enter(&self) -> Running<'_> {
+    pub async fn enter(&self) -> Running<'_> {
         // The semaphore is never closed. `Running` gives the room back.
         if let Ok(room) = self.room.acquire().await {
             room.forget();
@@ -79,9 +80,9 @@ impl Load {
 
 impl Running<'_> {
     /// Notes that the call was answered in time.
-    pub(crate) fn note_served(&self) {
+    pub fn note_served(&self) {
         let mut limit = self.load.limit();
-        // A limit that is not reached says nothing of what etcd can bear.
+        // A limit that is not reached says nothing of what the store can bear.
         if 2 * self.load.running(&limit) >= limit.most {
             limit.most += 1;
             if limit.issued < limit.most {
@@ -92,7 +93,7 @@ impl Running<'_> {
     }
 
     /// Notes that the call is late.
-    pub(crate) fn note_late(&self) {
+    pub fn note_late(&self) {
         let mut limit = self.load.limit();
         // What it has met with has lowered the limit already.
         if self.lowered < limit.lowered {
@@ -118,7 +119,7 @@ impl Drop for Running<'_> {
 
 /// About this long, between half and one and a half times. What many have seen fail together, they do not
 /// try again together.
-pub(crate) fn about(time: Duration) -> Duration {
+pub fn about(time: Duration) -> Duration {
     // Each state of the standard library's hasher has a key of its own.
     let random = RandomState::new().hash_one(0) >> 32;
     time / 2

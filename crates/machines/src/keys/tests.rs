@@ -1,4 +1,4 @@
-use navlock_machines::names::spelling::LONGEST;
+use crate::names::spelling::LONGEST;
 
 use super::*;
 
