@@ -11,7 +11,7 @@
 //! - `cargo xtask cross`: builds and tests for musl, for 64-bit ARM, and checks for macOS.
 //! - `cargo xtask torture`: kills, stops and starves workers at random, and sees that their locks hold.
 //! - `cargo xtask simulate`: simulates the broker and its clients, from seeds, further than its tests do.
-//! - `cargo xtask model`: explores the model of the keeper of etcd further than its tests do.
+//! - `cargo xtask model`: explores the model of the keeper further than its tests do.
 //! - `cargo xtask msrv`: builds and tests the library with the oldest Rust that is promised.
 //! - `cargo xtask release --dry-run`: makes all parts of a release, installs them, and publishes nothing.
 //! - `cargo xtask wpt`: the web-platform-tests of Web Locks on the engines embedded in Rust.
@@ -60,7 +60,7 @@ usage: cargo xtask <command>
   torture [OPTION…]         kill, stop and starve workers at random, as root; --minutes N,
                             --reach broker|etcd, --seed N, --without KIND, --break
   simulate [OPTION…]        simulate the broker and its clients; --seed N, --histories N
-  model [OPTION…] [NAME…]   explore what tests of the model of etcd's keeper search at random; --minutes N
+  model [OPTION…] [NAME…]   explore what tests of the model of the keeper search at random; --minutes N
   fresh [OPTION…]           follow the README on a minimal Debian that has only Rust and Node
   cross [TARGET…]           build and test for other systems: musl, arm64, macos
   msrv                      build and test the library with the oldest Rust that is promised

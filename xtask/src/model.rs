@@ -8,19 +8,19 @@ const USAGE: &str = "\
 usage: cargo xtask model [--minutes N] [NAME…]
 
   NAME         only the explorations whose names begin so: those of the searches in
-               crates/etcd/src/keeper/model.rs
+               crates/machines/src/keeper/model.rs
   --minutes N  each for so long at most (to its end)";
 
 /// The modules with the explorations, as they stand in the names of tests.
 const MODULES: [&str; 4] =
     ["exhaustive::warm", "exhaustive::cold", "exhaustive_owned::warm", "exhaustive_owned::cold"];
 
-/// Explores the model of etcd's keeper, which the tests search at random. Each exploration visits all that
+/// Explores the model of the keeper, which the tests search at random. Each exploration visits all that
 /// can happen; one that a limit of time ends has visited what is nearest to the beginning. As many
 /// explorations run at once as there are CPUs.
 pub(crate) fn model(arguments: &[&str]) -> Result {
     let Options { minutes, names } = Options::parse(arguments)?;
-    let test = ["test", "--package", "navlock-etcd", "--lib"];
+    let test = ["test", "--package", "navlock-machines", "--lib"];
     run(cargo(&test).arg("--no-run"))?;
     let found =
         said(cargo(&test).args(["--quiet", "--", "--ignored", "--list"]).args(filters(&names)))?;

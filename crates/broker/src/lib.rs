@@ -30,7 +30,8 @@
 //! # Logs
 //!
 //! Daemons and clients log by [`tracing`]. The program brings the subscriber. The target of a daemon is
-//! [`LOGS`], that of its clients is [`CLIENT_LOGS`], and that of locks that etcd keeps is `navlock::etcd`.
+//! [`LOGS`], that of its clients is [`CLIENT_LOGS`], and those of locks that etcd keeps are
+//! `navlock::etcd` and `navlock::machines`.
 //!
 //! | level | what |
 //! |---|---|

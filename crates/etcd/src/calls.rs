@@ -20,16 +20,16 @@ use crate::{
     members::{Member, Members},
 };
 
-/// Makes a call. After `timeout`, it is late.
+/// Makes a call. After the [time](navlock_machines::times::Times::call) that one call may take, it is late.
 ///
 /// The answer to a late call is waited for as long as the connection is used: if the call was made again,
 /// etcd would do it twice.
 async fn call<T>(
     members: &Members,
     turn: Turn,
-    timeout: Duration,
     call: impl AsyncFnOnce(Client) -> Result<T, navlock_etcd_client::Error>,
 ) -> Result<T, Failure> {
+    let timeout = members.call_timeout();
     let running = match turn {
         Turn::Waits => Some(members.load.enter().await),
         Turn::Passes => None,
@@ -71,27 +71,18 @@ async fn call<T>(
     }
 }
 
-pub(crate) async fn transaction(
-    members: Members,
-    transaction: Transaction,
-    timeout: Duration,
-) -> Result<Answer, Failure> {
-    transact(members, transaction, Turn::Waits, timeout).await
-}
-
 pub(crate) async fn transact(
-    members: Members,
+    members: &Members,
     transaction: Transaction,
     turn: Turn,
-    timeout: Duration,
 ) -> Result<Answer, Failure> {
     // To remove one key without a check costs etcd less by a plain delete.
     if let ([], [Step::Delete(key)]) = (&*transaction.when, &*transaction.then) {
         let ask = async |mut client: Client| client.delete(DeleteRangeRequest::key(&**key)).await;
-        return Ok(convert::deleted(call(&members, turn, timeout, ask).await?));
+        return Ok(convert::deleted(&call(members, turn, ask).await?));
     }
     let ask = async |mut client: Client| client.txn(convert::txn(transaction)).await;
-    Ok(convert::answer(call(&members, turn, timeout, ask).await?))
+    Ok(convert::answer(call(members, turn, ask).await?))
 }
 
 /// How many keys a page has at most. For each page, etcd goes through all keys that remain, to count them.
@@ -112,15 +103,12 @@ const BEGINNINGS: u32 = 4;
 /// This goes page by page, so that neither etcd nor this process handles all keys at once, and other
 /// calls do not have to wait for that.
 pub(crate) async fn list(
-    members: Members,
-    prefix: Vec<u8>,
+    members: &Members,
+    prefix: &[u8],
     (most, at): (usize, i64),
-    delay: Duration,
-    timeout: Duration,
 ) -> Result<Listing, Failure> {
-    sleep(delay).await;
     for _ in 0..BEGINNINGS {
-        match list_once(&members, &prefix, (most, at), timeout).await {
+        match list_once(members, prefix, (most, at)).await {
             Err(Failure::NoRevision) => {}
             result => return result,
         }
@@ -136,7 +124,6 @@ async fn list_once(
     members: &Members,
     prefix: &[u8],
     (most, at): (usize, i64),
-    timeout: Duration,
 ) -> Result<Listing, Failure> {
     let (mut start, end) = (prefix.to_vec(), prefix_end(prefix));
     let (mut limit, mut bytes) = (PAGE, 0);
@@ -148,7 +135,7 @@ async fn list_once(
             ..RangeRequest::range(&*start, &*end)
         };
         let get = async |mut client: Client| client.get(page).await;
-        let answer = call(members, Turn::Waits, timeout, get).await?;
+        let answer = call(members, Turn::Waits, get).await?;
         let ResponseHeader { cluster_id: cluster, revision, .. } =
             answer.header.unwrap_or_default();
         if listed.found.is_empty() {
@@ -177,13 +164,12 @@ async fn list_once(
 
 /// Gets a new lease.
 pub(crate) async fn lease(
-    members: Members,
+    members: &Members,
     seconds: i64,
-    timeout: Duration,
 ) -> Result<(LeaseName, Renewal), Failure> {
     let mut sent = Uptime::now();
     // Like a keepalive, it waits for no other call.
-    let answer = call(&members, Turn::Passes, timeout, async |mut client| {
+    let answer = call(members, Turn::Passes, async |mut client| {
         sent = Uptime::now();
         client.lease_grant(seconds).await
     });
@@ -195,13 +181,9 @@ pub(crate) async fn lease(
 }
 
 /// The keys under a lease.
-pub(crate) async fn under(
-    members: &Members,
-    lease: i64,
-    timeout: Duration,
-) -> Result<LeaseKeys, Failure> {
+pub(crate) async fn under(members: &Members, lease: i64) -> Result<LeaseKeys, Failure> {
     let ask = async |mut client: Client| client.lease_keys(lease).await;
-    let found = call(members, Turn::Waits, timeout, ask).await?;
+    let found = call(members, Turn::Waits, ask).await?;
     let cluster = found.header.unwrap_or_default().cluster_id;
     Ok(LeaseKeys { cluster, keys: found.keys })
 }
@@ -211,10 +193,9 @@ pub(crate) async fn get(
     members: &Members,
     key: Vec<u8>,
     turn: Turn,
-    timeout: Duration,
 ) -> Result<Option<KeyValue>, Failure> {
     let ask = async |mut client: Client| client.get(RangeRequest::key(key)).await;
-    let answer = call(members, turn, timeout, ask).await?;
+    let answer = call(members, turn, ask).await?;
     Ok(answer.kvs.into_iter().next().map(convert::key_value))
 }
 
@@ -222,23 +203,22 @@ pub(crate) async fn get(
 pub(crate) async fn some_keys(
     members: &Members,
     (start, end): (Vec<u8>, Vec<u8>),
-    timeout: Duration,
 ) -> Result<Vec<Vec<u8>>, Failure> {
     let ask = async |mut client: Client| {
         let some = RangeRequest::range(start, end);
         client.get(RangeRequest { keys_only: true, limit: 256, ..some }).await
     };
-    let answer = call(members, Turn::Waits, timeout, ask).await?;
+    let answer = call(members, Turn::Waits, ask).await?;
     Ok(answer.kvs.into_iter().map(|kv| kv.key).collect())
 }
 
 /// Ends a lease, with all keys under it. Tries until the lease ends by itself. This waits for no other
 /// call, because many others may wait for what stands under the lease.
-pub(crate) async fn revoke(members: Members, id: i64, time_to_live: Duration, timeout: Duration) {
+pub(crate) async fn revoke(members: &Members, id: i64, time_to_live: Duration) {
     let revoked = async {
         let mut delay = Duration::from_millis(50);
         let revoke = async |mut client: Client| client.lease_revoke(id).await;
-        while let Err(Failure::Unknown(_)) = call(&members, Turn::Passes, timeout, revoke).await {
+        while let Err(Failure::Unknown(_)) = call(members, Turn::Passes, revoke).await {
             sleep(about(delay)).await;
             // The pauses grow, because there may be many leases, and a time to live may be long.
             delay = (2 * delay).min(Duration::from_secs(1));

@@ -58,7 +58,7 @@ pub(crate) async fn claim(members: &Members, options: &EtcdOptions) -> Result<()
         let put = Step::Put { key: key.clone(), value: FORMAT.into(), lease: 0 };
         let (when, then) = (vec![Check::Absent(key)], vec![put]);
         let first = Transaction { when, then, or_else: Vec::new() };
-        calls::transact(members.clone(), first, Turn::Passes, options.keeper.times.call()).await?;
+        calls::transact(members, first, Turn::Passes).await?;
         found = said(members, options).await?;
     }
     let other = found.and_then(|said| judge(options, &said));
@@ -68,7 +68,7 @@ pub(crate) async fn claim(members: &Members, options: &EtcdOptions) -> Result<()
 /// The format that is written for the namespace, if one is.
 async fn said(members: &Members, options: &EtcdOptions) -> Result<Option<Vec<u8>>, Failure> {
     let key = BucketKeys::format_key(&options.keeper.namespace);
-    let there = calls::get(members, key, Turn::Passes, options.keeper.times.call()).await?;
+    let there = calls::get(members, key, Turn::Passes).await?;
     Ok(there.map(|there| there.value))
 }
 
@@ -98,8 +98,7 @@ async fn first(
     (mut start, end): (Vec<u8>, Vec<u8>),
 ) -> Result<Option<(u64, Vec<u8>)>, Failure> {
     loop {
-        let range =
-            || calls::some_keys(members, (start.clone(), end.clone()), options.keeper.times.call());
+        let range = || calls::some_keys(members, (start.clone(), end.clone()));
         let keys = tried(range).await?;
         let Some(last) = keys.last() else { return Ok(None) };
         // The next possible key.

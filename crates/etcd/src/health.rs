@@ -15,6 +15,7 @@ use crate::{
     formats,
     hint::hint,
     keys::BucketKeys,
+    load::Turn,
     members::Members,
     options::EtcdOptions,
 };
@@ -156,7 +157,7 @@ async fn status(
 /// dies.
 async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration, Failure> {
     let timeout = options.keeper.times.call();
-    let (lease, _) = calls::lease(members.clone(), options.seconds(), timeout).await?;
+    let (lease, _) = calls::lease(&members, options.seconds()).await?;
     let lease = lease.id;
     let key = BucketKeys::new(&options.keeper.namespace, BUCKET).probe(lease);
     let mut times = Vec::with_capacity(ROUNDS);
@@ -165,10 +166,10 @@ async fn round_trip(members: Members, options: &EtcdOptions) -> Result<Duration,
         let put = Step::Put { key: key.clone(), value: Vec::new(), lease };
         let write = Transaction { then: vec![put], ..Transaction::default() };
         let sent = Instant::now();
-        failed = calls::transaction(members.clone(), write, timeout).await.err();
+        failed = calls::transact(&members, write, Turn::Waits).await.err();
         times.push(sent.elapsed());
     }
-    calls::revoke(members, lease, timeout, timeout).await;
+    calls::revoke(&members, lease, timeout).await;
     times.sort();
     failed.map_or(Ok(times[times.len() / 2]), Err)
 }

@@ -27,17 +27,16 @@ use crate::{
 /// another member is found that does. The late answer renews the lease all the same, from the moment on at
 /// which it was asked for.
 pub(crate) async fn keep(
-    members: Members,
+    members: &Members,
     (id, mailbox): (i64, Vec<u8>),
     time_to_live: Option<Duration>,
-    timeout: Duration,
     wanted: &Notify,
     tell: impl Fn(LeaseEvent),
 ) {
-    let is_new = time_to_live.is_some();
+    let (timeout, is_new) = (members.call_timeout(), time_to_live.is_some());
     let time_to_live = match time_to_live {
         Some(time_to_live) => time_to_live,
-        None => match granted(&members, id, timeout).await {
+        None => match granted(members, id, timeout).await {
             Some(time_to_live) => time_to_live,
             None => return tell(LeaseEvent::Gone),
         },

@@ -64,16 +64,17 @@
 //!
 //! # Logs
 //!
-//! The connection logs by [`tracing`], with the target `navlock::etcd`, and without names of locks.
+//! The connection logs by [`tracing`], without names of locks. The target of what etcd does and does not do is
+//! `navlock::etcd`, and that of what becomes of locks is `navlock::machines`, as for other stores.
 //!
-//! | level | what |
-//! |---|---|
-//! | error | etcd has lost its data |
-//! | warn | what did not answer; locks that are lost |
-//! | info | what answers again |
-//! | debug | leases and watches |
+//! | level | `navlock::etcd` | `navlock::machines` |
+//! |---|---|---|
+//! | error | | etcd has lost its data |
+//! | warn | what did not answer | locks that are lost |
+//! | info | what answers again | |
+//! | debug | leases and watches | |
 //!
-//! Read on: `keys.rs` says what stands in etcd, and `transactions.rs` how it changes.
+//! Read on: `keys.rs` in `navlock-machines` says what stands in etcd, and `transactions.rs` how it changes.
 
 #![forbid(unsafe_code)]
 
@@ -82,41 +83,32 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-mod bucket;
 mod calls;
 mod credentials;
-mod ended;
 mod formats;
 mod health;
 mod hint;
 mod keep_alive;
-mod keeper;
-mod left;
 mod mailbox;
 mod members;
-mod mirror;
 mod options;
-mod query;
 mod reach;
-mod silence;
-mod slots;
 mod store;
 mod strays;
-mod transactions;
-mod values;
-mod view;
 mod watch;
 
-use navlock_machines::{
-    call_failure, clock, data, failure, hash, key_store, keys, lease, load, table, tokens, watched,
-};
+use navlock_machines::{call_failure, clock, data, key_store, keys, lease, load, watched};
 
 pub use crate::{
     credentials::Credentials,
     health::{EndpointHealth, Health, Member, check},
     options::EtcdOptions,
     reach::{EtcdReach, etcd},
-    strays::{Blocked, Evict, Stray, evict, strays},
+    strays::{evict, strays},
+};
+pub use navlock_machines::{
+    eviction::Evict,
+    strays::{Blocked, Stray},
 };
 
 /// What the store is called in messages to people.

@@ -3,7 +3,7 @@
 //! An owner grants a name only until its lease is over by its clock. A watch that hangs tells nothing,
 //! and nobody notices. So each term of a lease counts from the moment in which a renewal was sent together
 //! with a reading of the mailbox, and only if both were answered: whoever wants a name has put that into
-//! the mailbox (see [`ask_owner`](crate::transactions::ask_owner)), and knows that the owner has no right to
+//! the mailbox (`ask_owner` in `navlock-machines`), and knows that the owner has no right to
 //! grant the name any more one term later, unless the owner has read it.
 
 use navlock_etcd_client::{Client, Error, LeaseKeepAliveResponse, RangeRequest};

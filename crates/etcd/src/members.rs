@@ -50,7 +50,7 @@ const FOLLOWS: u32 = 6;
 
 /// See the [module](self). Clones share the connection.
 #[derive(Clone)]
-pub(crate) struct Members {
+pub struct Members {
     options: Arc<EtcdOptions>,
     current: Arc<watch::Sender<Member>>,
     learned: Arc<Mutex<Learned>>,
@@ -109,6 +109,15 @@ impl fmt::Debug for Members {
 }
 
 impl Members {
+    pub(crate) fn options(&self) -> &EtcdOptions {
+        &self.options
+    }
+
+    /// How long one call may take before it is late.
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.options.keeper.times.call()
+    }
+
     /// Connects to the first member that answers.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use navlock_core::{Error, UserAgent};
 use navlock_machines::reach::MachinesReach;
 
-use crate::{options::EtcdOptions, store::Etcd};
+use crate::{members::Members, options::EtcdOptions};
 
 /// A user agent whose locks are seen by all who use this etcd.
 ///
@@ -46,4 +46,4 @@ pub async fn etcd(options: EtcdOptions) -> Result<UserAgent, Error> {
 /// # Ok::<(), navlock::Error>(())
 /// # }).unwrap();
 /// ```
-pub type EtcdReach = MachinesReach<Etcd>;
+pub type EtcdReach = MachinesReach<Members>;

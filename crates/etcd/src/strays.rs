@@ -1,74 +1,13 @@
-//! Stray keys: keys below our prefix that are no lock and no request, because another program has
-//! put them there or because they cannot be read.
-//!
-//! A transaction can only check whether a range is empty. So a stray key in the range of a name
-//! blocks everybody who requests that name. No keeper removes stray keys. A stray key goes by
-//! itself only if it has a lease, and the lease ends. So people are shown stray keys, and can evict
-//! them.
+//! Stray keys in etcd, and what people remove from it.
 
-use std::{fmt, time::Duration};
-
-use navlock_core::{ClientId, Error, Mode, ResourceName, look::LockId};
-use navlock_machines::thread::runtime;
-use sha2::{Digest, Sha256};
-
-use crate::{
-    STORE,
-    call_failure::Failure,
-    calls,
-    data::{KeyValue, removal},
-    keys::{BucketKeys, Phase, Range},
-    members::Members,
-    options::EtcdOptions,
-    transactions::MOST,
-    values::Value,
+use navlock_core::Error;
+use navlock_machines::{
+    eviction::{self, Evict},
+    strays::Stray,
+    thread::runtime,
 };
 
-/// A key that is no lock and no request, and may block requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stray {
-    /// The key.
-    pub key: Vec<u8>,
-    /// The requests that the key blocks, if any.
-    pub blocks: Option<Blocked>,
-    /// The lease with which the key goes; `None` if it does not go by itself.
-    pub lease: Option<i64>,
-    /// The revision of etcd that created the key.
-    pub since: i64,
-    /// Why the key is none of navlock's, for people.
-    pub why: &'static str,
-}
-
-/// The requests that a stray key blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Blocked {
-    /// The bucket, as it is spelled in keys.
-    pub bucket: String,
-    /// The name.
-    pub name: ResourceName,
-    /// Whether navlock counts the key as a held lock. If not, it counts as a request that waits.
-    pub is_held: bool,
-    /// The mode of that lock or request.
-    pub mode: Mode,
-}
-
-/// What to remove by [evict].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Evict<'a> {
-    /// This key, whether it is a lock, a request or a stray key.
-    Key(&'a [u8]),
-    /// All locks and requests of this client for one name.
-    Client {
-        /// The bucket's name.
-        bucket: &'a str,
-        /// The lock's name.
-        name: &'a ResourceName,
-        /// The client's id, which queries show.
-        client_id: ClientId,
-    },
-}
+use crate::{STORE, call_failure::Failure, members::Members, options::EtcdOptions};
 
 /// Looks for keys in the namespace that are no locks and no requests.
 ///
@@ -79,15 +18,7 @@ pub enum Evict<'a> {
 ///
 /// [`Error::Unreachable`] if etcd does not answer, [`Error::Refused`] if the options cannot be used.
 pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
-    on_runtime(options, async |members, timeout| {
-        let root = BucketKeys::root(&options.keeper.namespace);
-        let listed = calls::list(members, root, (usize::MAX, 0), Duration::ZERO, timeout).await?;
-        Ok(listed
-            .found
-            .iter()
-            .filter_map(|kv| of_namespace(&options.keeper.namespace, kv))
-            .collect())
-    })
+    on_runtime(options, async |members| eviction::strays(&members, &options.keeper.namespace).await)
 }
 
 /// Removes locks, requests or stray keys from etcd, whoever has them. Returns the keys that it has
@@ -102,145 +33,19 @@ pub fn strays(options: &EtcdOptions) -> Result<Vec<Stray>, Error> {
 /// [`Error::Refused`] if there is nothing of that kind, the key is outside of the namespace, or it
 /// has just changed; [`Error::Unreachable`] if etcd does not answer.
 pub fn evict(options: &EtcdOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>, Error> {
-    let refused = |why: String| Err(Failure::Refused(Error::refused(why)));
-    let root = BucketKeys::root(&options.keeper.namespace);
-    on_runtime(options, async |members: Members, timeout| {
-        let (prefix, is_it): (Vec<u8>, IsIt<'_>) = match *what {
-            Evict::Key(key) if !key.starts_with(&root) => {
-                let (key, root) = (Shown(key), Shown(&root));
-                return refused(format!(
-                    "{key} is none of navlock's keys: those begin with {root}"
-                ));
-            }
-            Evict::Key(key) => (key.to_vec(), Box::new(move |kv| kv.key == key)),
-            Evict::Client { bucket, name, client_id } => {
-                let keys = BucketKeys::new(&options.keeper.namespace, bucket);
-                let prefix = keys.of_name(name);
-                (
-                    prefix,
-                    Box::new(move |kv| id(&keys, kv).is_some_and(|id| id.client_id == client_id)),
-                )
-            }
-        };
-        let listed =
-            calls::list(members.clone(), prefix, (usize::MAX, 0), Duration::ZERO, timeout).await?;
-        let found: Vec<_> = listed.found.into_iter().filter(|kv| is_it(kv)).collect();
-        if found.is_empty() {
-            return refused(match *what {
-                Evict::Key(key) => format!("there is no key {} in etcd", Shown(key)),
-                Evict::Client { name, client_id, .. } => {
-                    format!("{client_id} neither holds {name} nor waits for it")
-                }
-            });
-        }
-        for some in found.chunks(MOST) {
-            let removal = removal(some);
-            let done = calls::transaction(members.clone(), removal, timeout);
-            if !done.await?.succeeded {
-                return refused("it has just changed; look again".to_owned());
-            }
-        }
-        Ok(found.into_iter().map(|kv| kv.key).collect())
+    on_runtime(options, async |members| {
+        eviction::evict(&members, &options.keeper.namespace, what).await
     })
 }
 
-/// Tells whether a key has to be removed.
-type IsIt<'a> = Box<dyn Fn(&KeyValue) -> bool + 'a>;
-
 /// Asks etcd something, on a runtime that is made for this call.
-pub(crate) fn on_runtime<T>(
+fn on_runtime<T>(
     options: &EtcdOptions,
-    ask: impl AsyncFnOnce(Members, Duration) -> Result<T, Failure>,
+    ask: impl AsyncFnOnce(Members) -> Result<T, Failure>,
 ) -> Result<T, Error> {
     options.check()?;
     runtime(STORE)?.block_on(async {
         let members = Members::connect(options.clone()).await?;
-        ask(members, options.keeper.times.call()).await.map_err(|failure| failure.error(STORE))
+        ask(members).await.map_err(|failure| failure.error(STORE))
     })
-}
-
-/// The key as a stray, if it is none of navlock's keys in the namespace.
-fn of_namespace(namespace: &str, kv: &KeyValue) -> Option<Stray> {
-    let of_no_bucket = |why| {
-        let lease = Some(kv.lease).filter(|&lease| lease != 0);
-        Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
-    };
-    if kv.key == BucketKeys::format_key(namespace) || BucketKeys::is_in_mailbox(namespace, &kv.key)
-    {
-        return None;
-    }
-    let Some((bucket, keys)) = BucketKeys::around(namespace, &kv.key) else {
-        return of_no_bucket("its layout is not that of this release");
-    };
-    if keys.is_probe(&kv.key) {
-        return None;
-    }
-    let stray = of_bucket(&keys, kv)?;
-    let blocks = keys.range(&kv.key).map(|Range { name, phase, mode }| Blocked {
-        bucket: String::from_utf8_lossy(&bucket).into_owned(),
-        name: name.shown(),
-        is_held: phase == Phase::Held,
-        mode,
-    });
-    Some(Stray { blocks, ..stray })
-}
-
-/// The stray key, if a key of a bucket is one, without what it blocks.
-pub(crate) fn of_bucket(keys: &BucketKeys, kv: &KeyValue) -> Option<Stray> {
-    let why = if keys.parse(&kv.key).is_none() {
-        "navlock writes no such key"
-    } else if kv.lease == 0 {
-        "it has no lease, so it does not end with anybody"
-    } else if Value::decode(&kv.value).is_none() {
-        "its value cannot be read"
-    } else {
-        return None;
-    };
-    let lease = Some(kv.lease).filter(|&lease| lease != 0);
-    Some(Stray { key: kv.key.clone(), blocks: None, lease, since: kv.made, why })
-}
-
-/// The id under which a key is shown.
-pub(crate) fn id(keys: &BucketKeys, kv: &KeyValue) -> Option<LockId> {
-    keys.range(&kv.key)?;
-    let known = keys.parse(&kv.key).and_then(|_| Value::decode(&kv.value));
-    let by_key = || LockId { client_id: client_id(&kv.key), serial: 0 };
-    let by_value = |Value { client_id, serial, .. }| LockId { client_id, serial };
-    Some(known.map_or_else(by_key, by_value))
-}
-
-/// A client id for a key that contains none. It is made from the key, so each look shows the same.
-fn client_id(key: &[u8]) -> ClientId {
-    let hash: [u8; 32] = Sha256::digest(key).into();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash[..16]);
-    ClientId::from_bytes(bytes)
-}
-
-impl Stray {
-    /// The key as text: bytes that cannot be shown are escaped.
-    pub fn spelled(&self) -> String {
-        Shown(&self.key).to_string()
-    }
-}
-
-/// What is known of the stray key, for people.
-impl fmt::Display for Stray {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { why, lease, since, .. } = self;
-        write!(f, "key {} is no lock: {why}", Shown(&self.key))?;
-        match lease {
-            Some(lease) => write!(f, "; under lease {lease:x}, since revision {since}"),
-            None => write!(f, "; since revision {since}"),
-        }
-    }
-}
-
-/// Shows a key to people. Bytes that cannot be shown are escaped.
-struct Shown<'a>(&'a [u8]);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.escape_ascii().fmt(f)
-    }
 }

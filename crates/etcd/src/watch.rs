@@ -16,12 +16,9 @@ use self::{
 use crate::{
     LOGS,
     calls::{convert::key_value, failures::is_end},
-    data::KeyValue,
-    keys::BucketKeys,
     load::about,
     members::{Member, Members},
-    strays,
-    watched::{Event, Order, Put, Watched},
+    watched::{self, Event, Order, Watched},
 };
 
 /// The pause before a stream is opened again.
@@ -32,12 +29,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// begins, and each watch goes on from what it has told. A watch whose next events etcd has compacted
 /// begins anew with [`Watched::Up`], and so do all watches if etcd has lost its data.
 pub(crate) async fn watch(
-    members: Members,
+    members: &Members,
     orders: mpsc::UnboundedReceiver<Order>,
     check: Check,
-    timeout: Duration,
     tell: impl Fn(u64, Watched),
 ) {
+    let timeout = members.call_timeout();
     let (check, wanted, seen) = (Arc::new(check), BTreeMap::new(), Seen::default());
     let mut watching =
         Watching { orders, check: Arc::clone(&check), wanted, seen, goes_on: false, tell };
@@ -48,7 +45,7 @@ pub(crate) async fn watch(
             members.until_left(member.generation, timeout).await;
         };
         let opened = tokio::select! {
-            opened = watching.open(&members, &member) => opened,
+            opened = watching.open(members, &member) => opened,
             () = late => None,
         };
         if let Some(stream) = opened {
@@ -57,7 +54,7 @@ pub(crate) async fn watch(
             let end = tokio::select! {
                 end = watching.serve(stream) => end,
                 () = members.changed(member.generation) => End::Member,
-                () = check.until_hung(&members, &member, &asks, timeout) => End::Stream,
+                () = check.until_hung(members, &member, &asks, timeout) => End::Stream,
             };
             watching.goes_on = !matches!(end, End::Idle);
             match end {
@@ -236,7 +233,8 @@ impl<T: Fn(u64, Watched)> Watching<T> {
         }
         let events = response.events.iter().filter_map(|event| {
             let kv = key_value(event.kv.clone()?);
-            let told = read(&wanted.keys, &kv).filter(|_| kv.key.starts_with(&wanted.prefix))?;
+            let told =
+                watched::read(&wanted.keys, &kv).filter(|_| kv.key.starts_with(&wanted.prefix))?;
             Some(match event.event_type() {
                 EventType::Put => told,
                 EventType::Delete => Event { put: None, ..told },
@@ -265,15 +263,4 @@ async fn ask(
     next: Option<WatchAsk>,
 ) -> Option<Result<(), navlock_etcd_client::Error>> {
     Some(asks.ask(next?).await)
-}
-
-/// Reads a key that exists, as an event; `None` if navlock has not written the key.
-///
-/// A key that another program has overwritten counts as deleted. It is no lock any more, although it
-/// blocks requests. See [`strays`](crate::strays).
-pub(crate) fn read(keys: &BucketKeys, kv: &KeyValue) -> Option<Event> {
-    let key = keys.parse(&kv.key)?;
-    let is_ours = strays::of_bucket(keys, kv).is_none();
-    let put = || Put { made: kv.made, lease: kv.lease, value: Arc::from(&*kv.value) };
-    Some(Event { key, revision: kv.written, put: is_ours.then(put) })
 }

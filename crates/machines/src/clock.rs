@@ -17,7 +17,7 @@ pub struct Uptime(Duration);
 impl Uptime {
     /// This moment.
     pub fn now() -> Self {
-        #[cfg(feature = "simulated")]
+        #[cfg(test)]
         if let Some(set) = simulation::now() {
             return Self(set);
         }
@@ -30,12 +30,13 @@ impl Uptime {
     }
 
     /// The moment that is this much earlier.
-    pub fn before(self, time: Duration) -> Self {
+    pub(crate) fn before(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(time))
     }
 
     /// The moment that is this long after the start of the machine.
-    pub fn now_at(since_start: Duration) -> Self {
+    #[cfg(test)]
+    pub(crate) fn now_at(since_start: Duration) -> Self {
         Self(since_start)
     }
 
@@ -45,23 +46,14 @@ impl Uptime {
     }
 
     /// The time since the start of the machine.
-    pub fn since_start(self) -> Duration {
+    pub(crate) fn since_start(self) -> Duration {
         self.0
     }
 }
 
-/// Now, in nanoseconds on the clock that all processes of the machine share.
-pub fn monotonic() -> u64 {
-    #[cfg(feature = "simulated")]
-    if let Some(set) = simulation::now() {
-        return u64::try_from(set.as_nanos()).unwrap_or(u64::MAX);
-    }
-    clock::monotonic()
-}
-
 /// Now, in milliseconds since 1970, for people. No decision depends on this.
-pub fn wall_millis() -> u64 {
-    #[cfg(feature = "simulated")]
+pub(crate) fn wall_millis() -> u64 {
+    #[cfg(test)]
     if simulation::now().is_some() {
         return 0;
     }
@@ -70,10 +62,10 @@ pub fn wall_millis() -> u64 {
 }
 
 /// The same for this moment in the past.
-pub fn wall_millis_at(moment: Uptime) -> u64 {
+pub(crate) fn wall_millis_at(moment: Uptime) -> u64 {
     let ago = u64::try_from(moment.elapsed().as_millis()).unwrap_or(u64::MAX);
     wall_millis().saturating_sub(ago)
 }
 
-#[cfg(feature = "simulated")]
-pub mod simulation;
+#[cfg(test)]
+pub(crate) mod simulation;

@@ -87,11 +87,11 @@ pub enum Step {
 
 /// The store that an answer comes from, and the time of the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// The store's revision when it answered.
-    pub revision: i64,
+    pub(crate) revision: i64,
     /// The number of the store.
-    pub cluster: u64,
+    pub(crate) cluster: u64,
 }
 
 /// The outcome of a transaction.
@@ -140,20 +140,20 @@ pub struct Listing {
 
 impl Answer {
     /// Where it comes from, and when it was made.
-    pub fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> Stamp {
         Stamp { revision: self.revision, cluster: self.cluster }
     }
 }
 
 impl Listing {
     /// Where it comes from, and when it was made.
-    pub fn stamp(&self) -> Stamp {
+    pub(crate) fn stamp(&self) -> Stamp {
         Stamp { revision: self.revision, cluster: self.cluster }
     }
 }
 
 /// Removes these keys, if they are as they were seen.
-pub fn removal(found: &[KeyValue]) -> Transaction {
+pub(crate) fn removal(found: &[KeyValue]) -> Transaction {
     Transaction {
         when: found.iter().map(|kv| Check::MadeIn(kv.key.clone(), kv.made)).collect(),
         then: found.iter().map(|kv| Step::Delete(kv.key.clone())).collect(),

@@ -5,7 +5,7 @@ use std::io;
 use navlock_core::{Error, Unreachable, UnreachableKind};
 
 /// The error for callers when the thread that spoke to this store has ended.
-pub fn gone(store: &str) -> Error {
+pub(crate) fn gone(store: &str) -> Error {
     Unreachable::other(format!("the thread that spoke to {store} has ended")).into()
 }
 
@@ -19,13 +19,13 @@ pub(crate) fn never_queued(store: &str) -> Error {
 }
 
 /// The error for a request that waited under a lease that has ended.
-pub fn lease_lost(store: &str) -> Error {
+pub(crate) fn lease_lost(store: &str) -> Error {
     let why = "could not be kept, and the place in the queue is lost; try again";
     Unreachable::other(format!("the lease in {store} {why}")).into()
 }
 
 /// The error for a request that somebody has removed from the store.
-pub fn place_removed(store: &str) -> Error {
+pub(crate) fn place_removed(store: &str) -> Error {
     let why = format!(
         "somebody has removed the request from {store}, and its place in the queue is lost; try again"
     );

@@ -19,7 +19,7 @@
 //! itself anew, the value of the key is rewritten, but this revision stays the same. Exclusive and
 //! shared locks have different prefixes, so that a transaction can check for either.
 //!
-//! The key of a name's owner (see [`table`](crate::table)) stands among the exclusive locks. So it
+//! The key of a name's owner (see `table.rs`) stands among the exclusive locks. So it
 //! keeps away the same requests as an exclusive lock, and a request that steals removes it as well.
 //!
 //! The keys below `@mailbox/{owner}/` are the *mailbox* of a connection. They stand under its lease. An owner
@@ -46,12 +46,14 @@ pub struct BucketKeys(Arc<[u8]>);
 
 /// The keys of one name.
 #[derive(Clone, Debug)]
-pub struct NameKeys(Vec<u8>);
+pub(crate) struct NameKeys(Vec<u8>);
 
 /// The kind of a key below a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Phase {
+    /// A lock.
     Held,
+    /// A request that waits.
     Queued,
     /// The key is neither a lock nor a request. It says that this connection owns the name. Its
     /// slot means nothing.
@@ -61,22 +63,27 @@ pub enum Phase {
 /// The kind that a key has for transactions, because of the range that it is in, even if another
 /// program has written the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Range {
-    pub name: NameKey,
-    pub phase: Phase,
-    pub mode: Mode,
+pub(crate) struct Range {
+    pub(crate) name: NameKey,
+    pub(crate) phase: Phase,
+    pub(crate) mode: Mode,
 }
 
 /// The parts of a key below a bucket's locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockKey {
+    /// The name.
     pub name: NameKey,
+    /// The kind.
     pub phase: Phase,
+    /// The mode of the lock or request.
     pub mode: Mode,
+    /// The request.
     pub request: RequestKey,
 }
 
 impl BucketKeys {
+    /// The keys of this bucket.
     pub fn new(namespace: &str, bucket: &str) -> Self {
         Self([&*Self::present(namespace), &*spell(bucket.as_bytes()), b"/"].concat().into())
     }
@@ -104,20 +111,20 @@ impl BucketKeys {
     }
 
     /// The prefix of the mailbox of this connection.
-    pub fn mailbox(namespace: &str, owner: u128) -> Vec<u8> {
+    pub(crate) fn mailbox(namespace: &str, owner: u128) -> Vec<u8> {
         [&*Self::present(namespace), format!("@mailbox/{owner:032x}/").as_bytes()].concat()
     }
 
     /// The key in the mailbox of an owner that says that the owner is asked for the name of this owner
     /// key.
-    pub fn asked(owned: &[u8]) -> Vec<u8> {
+    pub(crate) fn asked(owned: &[u8]) -> Vec<u8> {
         let last = owned.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         Self::in_mailbox(last.strip_prefix(OWNED.as_bytes()).unwrap_or_default(), owned)
     }
 
     /// The key in the mailbox of a thief that says that its request with this number has stolen, and has
     /// put this lock.
-    pub fn stolen(lock: &[u8], thief: RequestKey, number: u64) -> Vec<u8> {
+    pub(crate) fn stolen(lock: &[u8], thief: RequestKey, number: u64) -> Vec<u8> {
         let owner = format!("{:032x}", thief.owner);
         [&*Self::in_mailbox(owner.as_bytes(), lock), format!("/{number:x}").as_bytes()].concat()
     }
@@ -129,7 +136,7 @@ impl BucketKeys {
     }
 
     /// Whether this key is in the mailbox of some owner.
-    pub fn is_in_mailbox(namespace: &str, key: &[u8]) -> bool {
+    pub(crate) fn is_in_mailbox(namespace: &str, key: &[u8]) -> bool {
         key.strip_prefix(&*Self::present(namespace))
             .is_some_and(|rest| rest.starts_with(b"@mailbox/"))
     }
@@ -153,14 +160,14 @@ impl BucketKeys {
     }
 
     /// Whether a key looks like an owner key.
-    pub fn may_say_whose(key: &[u8]) -> bool {
+    pub(crate) fn may_say_whose(key: &[u8]) -> bool {
         key.rsplit(|&byte| byte == b'/')
             .next()
             .is_some_and(|last| last.starts_with(OWNED.as_bytes()))
     }
 
     /// The bucket of a key, as it is spelled, with its keys; `None` if the key is in no bucket.
-    pub fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
+    pub(crate) fn around(namespace: &str, key: &[u8]) -> Option<(Vec<u8>, Self)> {
         let prefix = Self::present(namespace);
         let rest = key.strip_prefix(&*prefix)?;
         let bucket = &rest[..rest.iter().position(|&byte| byte == b'/')?];
@@ -177,22 +184,22 @@ impl BucketKeys {
         [&*self.0, b"p/", format!("{lease:016x}").as_bytes()].concat()
     }
 
-    pub fn is_probe(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_probe(&self, key: &[u8]) -> bool {
         key.strip_prefix(&*self.0).is_some_and(|rest| rest.starts_with(b"p/"))
     }
 
-    pub fn name(&self, name: &NameKey) -> NameKeys {
+    pub(crate) fn name(&self, name: &NameKey) -> NameKeys {
         NameKeys([&*self.0, b"l/", name.spelling(), b"/"].concat())
     }
 
     /// The prefix of all keys of a name.
-    pub fn of_name(&self, name: &ResourceName) -> Vec<u8> {
+    pub(crate) fn of_name(&self, name: &ResourceName) -> Vec<u8> {
         self.name(&NameKey::new(name)).0
     }
 
     /// The kind that a key has for transactions, even if another program has written the key.
     /// `None` if transactions do not look at it.
-    pub fn range(&self, key: &[u8]) -> Option<Range> {
+    pub(crate) fn range(&self, key: &[u8]) -> Option<Range> {
         let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
         let mut parts = rest.splitn(4, |&byte| byte == b'/');
         let (name, phase) = (NameKey::from_spelling(parts.next()?), parts.next()?);
@@ -214,7 +221,7 @@ impl BucketKeys {
     }
 
     /// Parses a key; `None` if navlock writes no such key.
-    pub fn parse(&self, key: &[u8]) -> Option<LockKey> {
+    pub(crate) fn parse(&self, key: &[u8]) -> Option<LockKey> {
         let rest = key.strip_prefix(&*self.0)?.strip_prefix(b"l/")?;
         let mut parts = rest.split(|&byte| byte == b'/');
         let (name, phase, mode) = (parts.next()?, parts.next()?, parts.next()?);
@@ -248,44 +255,44 @@ impl NameKeys {
     }
 
     /// The prefix of all keys of the name.
-    pub fn all(&self) -> Vec<u8> {
+    pub(crate) fn all(&self) -> Vec<u8> {
         self.0.clone()
     }
 
     /// The prefix of the held locks.
-    pub fn held(&self) -> Vec<u8> {
+    pub(crate) fn held(&self) -> Vec<u8> {
         self.with(b"h/")
     }
 
     /// The prefix of the held exclusive locks.
-    pub fn held_exclusive(&self) -> Vec<u8> {
+    pub(crate) fn held_exclusive(&self) -> Vec<u8> {
         self.with(b"h/x/")
     }
 
     /// The end of the range of the held locks: the next byte after `/` is `0`.
-    pub fn end_of_held(&self) -> Vec<u8> {
+    pub(crate) fn end_of_held(&self) -> Vec<u8> {
         self.with(b"h0")
     }
 
     /// The prefix of the waiting requests.
-    pub fn queue(&self) -> Vec<u8> {
+    pub(crate) fn queue(&self) -> Vec<u8> {
         self.with(b"q/")
     }
 
     /// The owner key of this connection.
-    pub fn owned(&self, owner: u128) -> Vec<u8> {
+    pub(crate) fn owned(&self, owner: u128) -> Vec<u8> {
         self.with(format!("h/x/{OWNED}{owner:032x}").as_bytes())
     }
 
     /// The range of all owner keys.
-    pub fn all_owned(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn all_owned(&self) -> (Vec<u8>, Vec<u8>) {
         let prefix = self.with(format!("h/x/{OWNED}").as_bytes());
         let end = prefix_end(&prefix);
         (prefix, end)
     }
 
     /// The ranges of the waiting requests of this connection, in their order.
-    pub fn queue_of(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 2] {
+    pub(crate) fn queue_of(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 2] {
         ['s', 'x'].map(|mode| {
             let prefix = self.with(format!("q/{mode}/{owner:032x}-").as_bytes());
             let end = prefix_end(&prefix);
@@ -294,14 +301,14 @@ impl NameKeys {
     }
 
     /// The ranges of the waiting requests of other connections.
-    pub fn queue_of_others(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 3] {
+    pub(crate) fn queue_of_others(&self, owner: u128) -> [(Vec<u8>, Vec<u8>); 3] {
         let [(first, after_first), (second, after_second)] = self.queue_of(owner);
         let queue = self.queue();
         let end = prefix_end(&queue);
         [(queue, first), (after_first, second), (after_second, end)]
     }
 
-    pub fn request(&self, phase: Phase, mode: Mode, request: RequestKey) -> Vec<u8> {
+    pub(crate) fn request(&self, phase: Phase, mode: Mode, request: RequestKey) -> Vec<u8> {
         let RequestKey { owner, slot } = request;
         let phase = match phase {
             Phase::Held => 'h',

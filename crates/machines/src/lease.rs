@@ -18,22 +18,22 @@ pub struct LeaseName {
 /// The part of a lease that belongs to one agent, or to the connection for all of its agents. When
 /// the connection is dead, others can end the keys under the lease by this share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub(crate) struct Share {
     /// The lease.
-    pub lease: LeaseName,
+    pub(crate) lease: LeaseName,
     /// The client id of the agent, or of the connection.
-    pub client_id: ClientId,
+    pub(crate) client_id: ClientId,
 }
 
 impl Share {
     /// The share as bytes, which others keep without reading them.
-    pub fn to_bytes(self) -> Vec<u8> {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
         let Self { lease: LeaseName { cluster, id }, client_id } = self;
         [&cluster.to_be_bytes()[..], &id.to_be_bytes(), &client_id.to_bytes()].concat()
     }
 
     /// `None` if these bytes are no share.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (cluster, rest) = bytes.split_first_chunk()?;
         let (id, client_id) = rest.split_first_chunk()?;
         let lease =
@@ -53,15 +53,15 @@ pub struct Renewal {
 
 /// What a renewal means for the holder of the lease.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LeaseTimes {
+pub(crate) struct LeaseTimes {
     /// When the lease was last renewed.
-    pub heard: Uptime,
+    pub(crate) heard: Uptime,
     /// By when the lease should be renewed again.
-    pub due: Uptime,
+    pub(crate) due: Uptime,
     /// When the holder counts its locks as lost.
-    pub ends: Uptime,
+    pub(crate) ends: Uptime,
     /// When the store may give the locks to others, by a clock that is as slow as clocks may be.
-    pub expires: Uptime,
+    pub(crate) expires: Uptime,
 }
 
 /// How much the rates of two clocks differ at most, in millionths: twice the drift of a quartz
@@ -72,7 +72,7 @@ impl Renewal {
     /// The times of the lease after this renewal. `margin` is the time from the moment at which a
     /// holder counts its locks as lost to the moment at which others may be granted these locks.
     /// `call` is how long a renewal may take.
-    pub fn term(self, margin: Duration, call: Duration) -> LeaseTimes {
+    pub(crate) fn term(self, margin: Duration, call: Duration) -> LeaseTimes {
         let Self { sent, time_to_live } = self;
         let certain = time_to_live.saturating_sub(time_to_live / 1_000_000 * DRIFT);
         LeaseTimes {
@@ -90,7 +90,7 @@ const LONGEST_DEFAULT_MARGIN: Duration = Duration::from_secs(2);
 /// The margin, unless it is configured: a fifth of the time to live, 2 s at most. A holder counts
 /// its locks as lost this long before others may be granted them. In this time, the work under the
 /// locks ends.
-pub fn default_margin(time_to_live: Duration) -> Duration {
+pub(crate) fn default_margin(time_to_live: Duration) -> Duration {
     (time_to_live / 5).min(LONGEST_DEFAULT_MARGIN)
 }
 

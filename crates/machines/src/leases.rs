@@ -18,19 +18,19 @@ use std::{
 };
 
 use self::agent::Under;
-pub use self::agent::{Agent, Stale};
+pub(crate) use self::agent::{Agent, Stale};
 use crate::{
     clock::Uptime,
     hash::HashState,
     lease::{LeaseName, Renewal},
-    store::Shared,
+    shared::Shared,
     table::{Again, AgentSerial},
     times::Times,
 };
 
 /// How long it is tried to take agents over from another connection. The host that speaks for the agents does not let
 /// others wait for longer.
-pub const RECLAIM_TIMEOUT: Duration = Duration::from_secs(9);
+pub(crate) const RECLAIM_TIMEOUT: Duration = Duration::from_secs(9);
 
 /// The agents of a connection, and their leases. `N` is what the store notes with each lease. The terms of agents
 /// stand in the table, where callers see them.
@@ -50,11 +50,11 @@ pub const RECLAIM_TIMEOUT: Duration = Duration::from_secs(9);
 /// - that the connection ends: [`end_own`](Self::end_own) and [`expire_all`](Self::expire_all) if no agents are left.
 ///
 /// After each of these it takes calls with [`poll_call`](Self::poll_call) until there is none, and makes them.
-pub struct Leases<N> {
+pub(crate) struct Leases<N> {
     shared: Arc<Shared>,
     times: Times,
     /// The agents, by the numbers that the table has given them. One that has ended leaves its lease to others.
-    pub agents: HashMap<AgentSerial, Agent, HashState>,
+    pub(crate) agents: HashMap<AgentSerial, Agent, HashState>,
     /// The leases that this connection renews.
     kept: HashMap<i64, Lease<N>, HashState>,
     own: Own,
@@ -65,7 +65,7 @@ pub struct Leases<N> {
 
 /// A call of the store that concerns a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseCall {
+pub(crate) enum LeaseCall {
     /// Asks for a lease after this time. The outcome is [`Leases::begun`] or [`Leases::not_begun`].
     Begin {
         /// How long to wait before.
@@ -109,21 +109,21 @@ enum Own {
 
 /// A lease that is kept.
 #[derive(Debug)]
-pub struct Lease<N> {
+pub(crate) struct Lease<N> {
     /// Its name.
-    pub name: LeaseName,
+    pub(crate) name: LeaseName,
     /// What is known of it.
-    pub state: LeaseState,
+    pub(crate) state: LeaseState,
     /// The last renewal that the store has answered. Before the first one of a lease that was taken over: the moment
     /// at which that was done.
-    pub renewal: Renewal,
+    pub(crate) renewal: Renewal,
     /// What the store notes of it.
-    pub notes: N,
+    pub(crate) notes: N,
 }
 
 /// What is known of a lease that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeaseState {
+pub(crate) enum LeaseState {
     /// The lease was another connection's. This connection has tried to renew it since this moment.
     TakenOver(Uptime),
     /// The store has renewed it.
@@ -142,7 +142,7 @@ struct Expiring {
 
 /// What an agent gets that [needs](Leases::need) a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub(crate) enum Need {
     /// It is under a lease now.
     Has,
     /// It is under one as soon as the store has begun or renewed that.
@@ -153,7 +153,7 @@ pub enum Need {
 
 /// What follows from a [renewal](Leases::renewed).
 #[derive(Debug, PartialEq, Eq)]
-pub enum Renewed {
+pub(crate) enum Renewed {
     /// The agents under the lease have a longer term.
     Kept,
     /// The lease of another connection was renewed for the first time. These agents go on under it from now on.
@@ -164,16 +164,16 @@ pub enum Renewed {
 
 /// What is left of a lease that is [lost](Leases::lose).
 #[derive(Debug)]
-pub struct Loss {
+pub(crate) struct Loss {
     /// The agents that were under it.
-    pub agents: Vec<AgentSerial>,
+    pub(crate) agents: Vec<AgentSerial>,
     /// The requests that have to be made again, in the order in which they were made before.
-    pub again: Vec<(AgentSerial, Again)>,
+    pub(crate) again: Vec<(AgentSerial, Again)>,
 }
 
 impl<N> Leases<N> {
     /// No agents and no leases.
-    pub fn new(shared: Arc<Shared>, times: Times) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, times: Times) -> Self {
         Self {
             shared,
             times,
@@ -186,12 +186,12 @@ impl<N> Leases<N> {
     }
 
     /// The next call to make, if there is one.
-    pub fn poll_call(&mut self) -> Option<LeaseCall> {
+    pub(crate) fn poll_call(&mut self) -> Option<LeaseCall> {
         self.calls.pop_front()
     }
 
     /// The agents that are like this, in the order in which they were opened.
-    pub fn agents_that(&self, are_so: impl Fn(&Agent) -> bool) -> Vec<AgentSerial> {
+    pub(crate) fn agents_that(&self, are_so: impl Fn(&Agent) -> bool) -> Vec<AgentSerial> {
         let found = self.agents.iter().filter(|(_, agent)| are_so(agent));
         let mut found: Vec<_> = found.map(|(serial, _)| *serial).collect();
         found.sort_unstable();
@@ -199,12 +199,12 @@ impl<N> Leases<N> {
     }
 
     /// The agents under this lease, in the order in which they were opened.
-    pub fn under(&self, lease: i64) -> Vec<AgentSerial> {
+    pub(crate) fn under(&self, lease: i64) -> Vec<AgentSerial> {
         self.agents_that(|agent| agent.under == Under::Lease(lease))
     }
 
     /// The connection's own lease, if it is there.
-    pub fn own(&self) -> Option<i64> {
+    pub(crate) fn own(&self) -> Option<i64> {
         match self.own {
             Own::There(lease) => Some(lease),
             Own::None | Own::Coming => None,
@@ -212,40 +212,40 @@ impl<N> Leases<N> {
     }
 
     /// A lease that is kept.
-    pub fn get(&self, lease: i64) -> Option<&Lease<N>> {
+    pub(crate) fn get(&self, lease: i64) -> Option<&Lease<N>> {
         self.kept.get(&lease)
     }
 
     /// A lease that is kept, if the store has renewed it and, as far as is known, still knows it.
-    pub fn live(&self, lease: i64) -> Option<&Lease<N>> {
+    pub(crate) fn live(&self, lease: i64) -> Option<&Lease<N>> {
         self.get(lease).filter(|lease| lease.state == LeaseState::Live)
     }
 
     /// What the store notes of a lease that is kept.
-    pub fn notes_mut(&mut self, lease: i64) -> Option<&mut N> {
+    pub(crate) fn notes_mut(&mut self, lease: i64) -> Option<&mut N> {
         self.kept.get_mut(&lease).map(|lease| &mut lease.notes)
     }
 
     /// The leases that are kept, in the order of their numbers.
-    pub fn ids(&self) -> Vec<i64> {
+    pub(crate) fn ids(&self) -> Vec<i64> {
         let mut ids: Vec<_> = self.kept.keys().copied().collect();
         ids.sort_unstable();
         ids
     }
 
     /// Whether this lease is kept and was another connection's.
-    pub fn is_of_another(&self, lease: i64) -> bool {
+    pub(crate) fn is_of_another(&self, lease: i64) -> bool {
         self.own() != Some(lease) && self.kept.contains_key(&lease)
     }
 
     /// Whether this lease is lost for this connection, and others may not be granted what was held under it yet. The
     /// work under its locks has to end before that, even if the store is heard of again meanwhile.
-    pub fn is_expiring(&self, lease: i64) -> bool {
+    pub(crate) fn is_expiring(&self, lease: i64) -> bool {
         self.expiring.contains_key(&lease)
     }
 
     /// Whether nothing happens by itself when time passes that anybody has to be told.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.agents.is_empty() && self.expiring.is_empty()
     }
 }

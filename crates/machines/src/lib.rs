@@ -1,20 +1,25 @@
 //! What navlock's reaches between machines share, whatever store they meet in.
 //!
 //! This is not the crate to lock something with: use `navlock`. A reach between machines lets machines share
-//! locks by a store that all of them can use. This crate knows no store. It has what callers use
-//! ([`MachinesReach`](reach::MachinesReach)), the table of what they see, the thread that speaks to the store, and
-//! [who is under which lease](leases::Leases), for how long. A store implements [`Store`](store::Store), which is the
-//! whole seam, and uses the table and the leases.
+//! locks by a store of keys that all of them can use. This crate knows no store. It has what callers use
+//! ([`MachinesReach`](reach::MachinesReach)), and decides what is put into keys and what is done next. A store implements
+//! [`KeyStore`](key_store::KeyStore), which is the whole seam: transactions, lists, leases and watches.
 //!
-//! # Features
+//! # Logs
 //!
-//! | feature | adds |
+//! It logs by [`tracing`], with the target `navlock::machines`, and without names of locks.
+//!
+//! | level | what |
 //! |---|---|
-//! | `simulated` | for tests that simulate a store: a clock that the test sets, and hashes that are the same in each run |
+//! | error | the store has lost its data |
+//! | warn | locks that are lost |
 //!
 //! Read on: `ARCHITECTURE.md` beside this crate.
 
 #![forbid(unsafe_code)]
+
+/// The target of the log messages of this crate ([`tracing`]).
+const LOGS: &str = "navlock::machines";
 
 /// What the registry shows.
 #[cfg(doctest)]
@@ -22,25 +27,39 @@
 struct Readme;
 
 mod backend;
+mod bucket;
 pub mod call_failure;
 pub mod clock;
 mod connection;
 pub mod data;
-pub mod failure;
-pub mod hash;
+mod driver;
+mod ended;
+pub mod eviction;
+mod failure;
+mod hash;
+mod keeper;
 pub mod key_store;
 pub mod keys;
 pub mod lease;
-pub mod leases;
+mod leases;
+mod left;
+mod listed;
 pub mod load;
-pub mod messages;
-pub mod names;
-pub mod notes;
-pub mod query;
+mod messages;
+mod mirror;
+mod names;
+mod notes;
+mod query;
 pub mod reach;
-pub mod store;
-pub mod table;
+mod shared;
+mod silence;
+mod slots;
+pub mod strays;
+mod table;
 pub mod thread;
 pub mod times;
-pub mod tokens;
+mod tokens;
+mod transactions;
+mod values;
+mod view;
 pub mod watched;

@@ -19,7 +19,7 @@ use crate::{
 
 /// What a caller wants of the store. A bucket and an agent are known by their numbers in the table.
 #[derive(Debug)]
-pub enum Message {
+pub(crate) enum Message {
     /// The bucket may be open already.
     OpenBucket {
         /// The bucket.
@@ -139,4 +139,4 @@ pub enum Message {
 }
 
 /// The leases that were not renewed in time.
-pub type Silences = HashMap<i64, Unheard, HashState>;
+pub(crate) type Silences = HashMap<i64, Unheard, HashState>;

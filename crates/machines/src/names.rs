@@ -1,6 +1,6 @@
 //! How stores know names and requests.
 
-pub mod spelling;
+pub(crate) mod spelling;
 
 use std::sync::Arc;
 

@@ -11,42 +11,42 @@ use crate::names::NameKey;
 
 /// What is said of a request that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestNotes {
+pub(crate) struct RequestNotes {
     /// How long the request waits.
-    pub patience: Patience,
+    pub(crate) patience: Patience,
     /// What its lock is for, if it says so itself. This is said when the request is made, and stays
     /// true of the lock.
-    pub why: String,
+    pub(crate) why: String,
     /// The locks inside which it was made.
-    pub inside: Vec<Outer>,
+    pub(crate) inside: Vec<Outer>,
 }
 
 /// A lock inside which a request was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outer {
+pub(crate) struct Outer {
     /// The name of the lock's bucket.
-    pub bucket: String,
+    pub(crate) bucket: String,
     /// The name of the lock.
-    pub name: NameKey,
+    pub(crate) name: NameKey,
     /// The lock.
-    pub lock: LockId,
+    pub(crate) lock: LockId,
 }
 
 /// At most this many locks are written, and only locks in buckets whose names are not too long.
 /// Nothing is known of other locks.
-pub const MOST_INSIDE: usize = 16;
+pub(crate) const MOST_INSIDE: usize = 16;
 /// See [`MOST_INSIDE`].
-pub const LONGEST_BUCKET: usize = 128;
+pub(crate) const LONGEST_BUCKET: usize = 128;
 
 /// The longest text that is written. A longer one is cut, because it is of no use to anybody.
-pub const LONGEST_TEXT: usize = 4096;
+pub(crate) const LONGEST_TEXT: usize = 4096;
 
 /// How many pairs of an agent's metadata are written and read at most. A broker tells its clients of no
 /// more: this is `MAX_META` of `navlock-wire`, on which only this crate's tests depend.
-pub const MOST_META: usize = 16;
+pub(crate) const MOST_META: usize = 16;
 
 /// Cuts what an agent says of itself to what fits into a value.
-pub fn cut_info(info: &mut AgentInfo) {
+pub(crate) fn cut_info(info: &mut AgentInfo) {
     let AgentInfo { command, user, host, why, meta, .. } = info;
     meta.truncate(MOST_META);
     let meta = meta.iter_mut().flat_map(|(key, is)| [key, is]);

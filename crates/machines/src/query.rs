@@ -4,29 +4,29 @@ use navlock_core::{Error, Inspected, LockManagerSnapshot};
 
 /// The held locks and pending requests, in order.
 #[derive(Clone, Debug, Default)]
-pub struct QueryResult {
+pub(crate) struct QueryResult {
     /// The locks.
-    pub held: Vec<QueryEntry>,
+    pub(crate) held: Vec<QueryEntry>,
     /// The requests that wait.
-    pub pending: Vec<QueryEntry>,
+    pub(crate) pending: Vec<QueryEntry>,
     /// Names whose owners were not asked what they hold.
-    pub owned: Vec<QueryEntry>,
+    pub(crate) owned: Vec<QueryEntry>,
     /// How many locks and requests are left out.
-    pub left_out: u64,
+    pub(crate) left_out: u64,
 }
 
 /// A lock or request.
 #[derive(Clone, Debug)]
-pub struct QueryEntry {
+pub(crate) struct QueryEntry {
     /// What is shown of it.
-    pub inspected: Inspected,
+    pub(crate) inspected: Inspected,
     /// The lease, if it is another connection's, or else 0.
-    pub lease: i64,
+    pub(crate) lease: i64,
 }
 
 /// Who is asked what is held of names that are owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asks {
+pub(crate) enum Asks {
     /// Nobody: the names are shown as owned.
     Nobody,
     /// This connection is, which costs nothing. Others are not, because each question is two writes.
@@ -44,7 +44,7 @@ impl QueryResult {
     /// # Errors
     ///
     /// [`Error::Refused`] if some are left out.
-    pub fn into_snapshot(self) -> Result<LockManagerSnapshot, Error> {
+    pub(crate) fn into_snapshot(self) -> Result<LockManagerSnapshot, Error> {
         let shown = self.held.len() + self.pending.len();
         if self.left_out > 0 {
             let all = u64::try_from(shown).unwrap_or(u64::MAX).saturating_add(self.left_out);

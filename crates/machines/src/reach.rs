@@ -17,10 +17,12 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     backend::MachinesBackend,
     connection::Connection,
+    driver::Driver,
     failure::{failed, gone},
+    key_store::{KeyStore, Link},
     lease::Share,
     messages::Message,
-    store::{Connected, Shared, Store},
+    shared::Shared,
     thread::{runtime, serve},
 };
 
@@ -29,12 +31,12 @@ use crate::{
 ///
 /// The last drop waits until the store knows of the end, two seconds at most. Otherwise others would
 /// have to wait for the end of a lease when a program ends.
-pub struct MachinesReach<S> {
+pub struct MachinesReach<K> {
     connection: Arc<Connection>,
-    store: PhantomData<fn() -> S>,
+    store: PhantomData<fn() -> K>,
 }
 
-impl<S: Store> MachinesReach<S> {
+impl<K: KeyStore> MachinesReach<K> {
     /// Connects to the store, and checks that it answers. The connection has a thread of its own, and works with any
     /// executor.
     ///
@@ -46,20 +48,23 @@ impl<S: Store> MachinesReach<S> {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection, once it is there.
-    pub async fn connect(options: S::Options) -> Result<Self, Error> {
-        let shared = Arc::new(Shared::new(S::NAME));
+    pub async fn connect(options: K::Options) -> Result<Self, Error> {
+        let shared = Arc::new(Shared::new(K::NAME));
         let (tell, heard) = mpsc::unbounded_channel();
         let (answer, answered) = oneshot::channel();
         let (until, ended) = blocking::sync_channel::<()>(0);
         let of_thread = Arc::clone(&shared);
-        let run = move || match runtime(S::NAME) {
+        let run = move || match runtime(K::NAME) {
             Ok(runtime) => {
                 runtime.block_on(async {
-                    match S::connect(options, of_thread).await {
-                        Ok(Connected { store, link, grace }) => {
+                    match K::connect(options).await {
+                        Ok((store, options)) => {
+                            let link: Box<dyn Link> = Box::new(store.clone());
+                            let grace = options.times.grace();
+                            let driver = Driver::new(store, options, of_thread);
                             // If the caller is gone, nobody has the connection, and the connection ends.
                             let _ = answer.send(Ok((link, grace)));
-                            serve(store, heard).await;
+                            serve(driver, heard).await;
                             drop(until);
                         }
                         Err(error) => drop(answer.send(Err(error))),
@@ -71,10 +76,10 @@ impl<S: Store> MachinesReach<S> {
             // If the caller is gone, nobody receives this.
             Err(error) => drop(answer.send(Err(error))),
         };
-        let thread = thread::Builder::new().name(format!("navlock-{}", S::NAME)).spawn(run);
-        let thread = thread.map_err(|error| failed(S::NAME, "a thread", error))?.thread().id();
-        let (link, grace) = answered.await.unwrap_or_else(|_| Err(gone(S::NAME)))?;
-        let (store, longest_name) = (S::NAME, S::LONGEST_NAME);
+        let thread = thread::Builder::new().name(format!("navlock-{}", K::NAME)).spawn(run);
+        let thread = thread.map_err(|error| failed(K::NAME, "a thread", error))?.thread().id();
+        let (link, grace) = answered.await.unwrap_or_else(|_| Err(gone(K::NAME)))?;
+        let (store, longest_name) = (K::NAME, K::LONGEST_NAME);
         let (tell, ended) = (Some(tell), Mutex::new(ended));
         let connection =
             Connection { store, longest_name, shared, tell, thread, ended, link, grace };
@@ -82,7 +87,7 @@ impl<S: Store> MachinesReach<S> {
     }
 }
 
-impl<S: Store> Reach for MachinesReach<S> {
+impl<K: KeyStore> Reach for MachinesReach<K> {
     fn open_bucket(&self, name: &str) -> Box<dyn Backend> {
         let connection = Arc::clone(&self.connection);
         let name = name.to_owned();
@@ -101,7 +106,7 @@ impl<S: Store> Reach for MachinesReach<S> {
 
     fn outage(&self) -> Option<String> {
         let silent = self.connection.link.silent()?.as_secs();
-        let store = S::NAME;
+        let store = K::NAME;
         Some(format!(
             "{store} has not answered for {silent} s, and grants nothing meanwhile but names that this \
              machine owns"
@@ -130,17 +135,17 @@ impl<S: Store> Reach for MachinesReach<S> {
     ) -> EvictFuture<'_> {
         let (bucket, name) = (bucket.to_owned(), name.clone());
         let answered = self.connection.ask(|answer| Message::Evict { bucket, name, seen, answer });
-        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone(S::NAME))) })
+        Box::pin(async move { answered.await.unwrap_or_else(|_| Err(gone(K::NAME))) })
     }
 }
 
-impl<S> Clone for MachinesReach<S> {
+impl<K> Clone for MachinesReach<K> {
     fn clone(&self) -> Self {
         Self { connection: Arc::clone(&self.connection), store: PhantomData }
     }
 }
 
-impl<S> fmt::Debug for MachinesReach<S> {
+impl<K> fmt::Debug for MachinesReach<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.connection.fmt(f)
     }

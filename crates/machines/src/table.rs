@@ -11,8 +11,8 @@ mod known;
 mod nested;
 mod owned;
 mod owned_name;
-#[cfg(feature = "simulated")]
-pub mod simulation;
+#[cfg(test)]
+pub(crate) mod simulation;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -37,10 +37,10 @@ use crate::{
     notes::{LONGEST_TEXT, RequestNotes},
 };
 
-pub use self::{
+pub(crate) use self::{
     entries::{Again, AgentSerial, Finished, State, Status},
     handover::Handover,
-    owned_name::{GrantState, LocalOutcome, QueueOrder, Started, Usage},
+    owned_name::{LocalOutcome, QueueOrder, Started},
 };
 use self::{
     entries::{Agent, OnLeaseEnd, Request, forget_id, is_over, narrow},
@@ -49,7 +49,7 @@ use self::{
 
 /// Agents and requests.
 #[derive(Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     /// What the store is called.
     store: &'static str,
     agents: Slab<Agent>,
@@ -62,7 +62,7 @@ pub struct Table {
     /// The names that this connection owns: requests for them are granted here.
     owned: HashMap<(u64, NameKey), Owned, HashState>,
     /// The share of the connection itself, and of no agent, in the last lease that it had.
-    pub own_share: Option<Share>,
+    pub(crate) own_share: Option<Share>,
     /// The buckets, by name, that are in use or have an operation on its way.
     buckets: HashMap<String, OpenBucket>,
     next_bucket: u64,
@@ -80,71 +80,71 @@ struct OpenBucket {
 
 /// What has ended with an agent.
 #[derive(Debug, Default)]
-pub struct Terminated {
+pub(crate) struct Terminated {
     /// The wakers to call.
-    pub wakers: Vec<Waker>,
+    pub(crate) wakers: Vec<Waker>,
     /// What the store may know of.
-    pub ended: Vec<(RequestId, Finished)>,
+    pub(crate) ended: Vec<(RequestId, Finished)>,
     /// Names that were owned for a run that is over.
-    pub over: Vec<(u64, NameKey)>,
+    pub(crate) over: Vec<(u64, NameKey)>,
 }
 
 /// What follows from the end of a request or lock.
 #[derive(Debug)]
-pub struct Ending {
+pub(crate) struct Ending {
     /// The last state, for the caller to drop without the table locked.
-    pub state: State,
+    pub(crate) state: State,
     /// What the store may know of.
-    pub finished: Option<Finished>,
+    pub(crate) finished: Option<Finished>,
     /// The wakers to call.
-    pub wakers: Vec<Waker>,
+    pub(crate) wakers: Vec<Waker>,
     /// The name, if it was owned for a run that is over.
-    pub over: Option<(u64, NameKey)>,
+    pub(crate) over: Option<(u64, NameKey)>,
 }
 
 /// What follows from a request that was made inside a lock.
 #[derive(Debug, Default)]
-pub struct Nested {
+pub(crate) struct Nested {
     /// The agent whose keys have to say more.
-    pub said: Option<AgentSerial>,
+    pub(crate) said: Option<AgentSerial>,
     /// Names that this connection owns, and whose locks others have to see.
-    pub hidden: Vec<(u64, NameKey)>,
+    pub(crate) hidden: Vec<(u64, NameKey)>,
 }
 
 /// A request that is about to be sent.
 #[derive(Debug)]
-pub struct Sent {
+pub(crate) struct Sent {
     /// The name, if keys have only a hash of it.
-    pub name: Option<ResourceName>,
+    pub(crate) name: Option<ResourceName>,
     /// What is asked for.
-    pub kind: RequestKind,
+    pub(crate) kind: RequestKind,
     /// The key that it has from now on.
-    pub key: RequestKey,
+    pub(crate) key: RequestKey,
     /// Its [serial number](Table::serial).
-    pub serial: u64,
+    pub(crate) serial: u64,
     /// What its caller has said of it.
-    pub said: RequestNotes,
+    pub(crate) said: RequestNotes,
 }
 
 /// A lock or request of an agent that the store may know of.
 #[derive(Debug)]
-pub struct KnownOf {
+pub(crate) struct KnownOf {
     /// Its name.
-    pub name: NameKey,
+    pub(crate) name: NameKey,
     /// Its key.
-    pub key: RequestKey,
+    pub(crate) key: RequestKey,
     /// What its caller has said of it.
-    pub said: RequestNotes,
+    pub(crate) said: RequestNotes,
 }
 
 impl Table {
     /// The table of a connection to the store that is called so in messages.
-    pub fn new(store: &'static str) -> Self {
+    pub(crate) fn new(store: &'static str) -> Self {
         Self { store, ..Self::default() }
     }
 
     /// Opens the bucket of this name once more. Returns its number.
-    pub fn open_bucket(&mut self, name: &str) -> u64 {
+    pub(crate) fn open_bucket(&mut self, name: &str) -> u64 {
         if let Some(open) = self.buckets.get_mut(name) {
             open.uses += 1;
             return open.number;
@@ -157,14 +157,14 @@ impl Table {
 
     /// Ends one use of the bucket. To be called when everything that follows from this use has been
     /// heard.
-    pub fn close_bucket(&mut self, name: &str) {
+    pub(crate) fn close_bucket(&mut self, name: &str) {
         if let Some(open) = self.buckets.get_mut(name) {
             open.uses -= 1;
         }
     }
 
     /// Forgets the bucket if nobody uses it. Returns whether nobody does.
-    pub fn forget_bucket(&mut self, name: &str) -> bool {
+    pub(crate) fn forget_bucket(&mut self, name: &str) -> bool {
         let is_unused = self.buckets.get(name).is_none_or(|open| open.uses == 0);
         if is_unused {
             self.buckets.remove(name);
@@ -177,7 +177,7 @@ impl Table {
     /// # Errors
     ///
     /// [`Error::Terminated`] if the agent has ended, [`Error::Unreachable`] if nobody speaks to the store any more.
-    pub fn request(
+    pub(crate) fn request(
         &mut self,
         agent: AgentId,
         name: &ResourceName,
@@ -214,7 +214,7 @@ impl Table {
     }
 
     /// Ends a request or lock and forgets it.
-    pub fn finish(&mut self, id: RequestId) -> Option<Ending> {
+    pub(crate) fn finish(&mut self, id: RequestId) -> Option<Ending> {
         self.find(id)?;
         let freed = self.end_here(id.index());
         let request = self.requests.remove(id.index());
@@ -238,7 +238,7 @@ impl Table {
 
     /// The state of a request, if it is not forgotten. Also whether it is a lock that is lost by
     /// the clock although nobody has said so yet.
-    pub fn state(&mut self, id: RequestId) -> Option<(&mut State, bool)> {
+    pub(crate) fn state(&mut self, id: RequestId) -> Option<(&mut State, bool)> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
         let request = self.find(id)?;
@@ -248,7 +248,7 @@ impl Table {
     }
 
     /// The state of a request, for the thread.
-    pub fn status(&mut self, id: RequestId) -> Status {
+    pub(crate) fn status(&mut self, id: RequestId) -> Status {
         match self.find(id) {
             None => Status::Absent,
             Some(request) => request.status(),
@@ -257,7 +257,7 @@ impl Table {
 
     /// Notes that the store may know of the request from now on. `None` if nobody wants the request any
     /// more.
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         id: RequestId,
         key: impl FnOnce(RequestId) -> RequestKey,
@@ -275,13 +275,13 @@ impl Table {
     }
 
     /// Notes that the request was not sent. Returns the key that it would have had.
-    pub fn keep_back(&mut self, id: RequestId) -> Option<RequestKey> {
+    pub(crate) fn keep_back(&mut self, id: RequestId) -> Option<RequestKey> {
         self.find(id)?.key.take()
     }
 
     /// Notes that the store does not know of the request after all. Returns its agent, if the request is
     /// still wanted.
-    pub fn take_back(&mut self, id: RequestId) -> Option<AgentSerial> {
+    pub(crate) fn take_back(&mut self, id: RequestId) -> Option<AgentSerial> {
         let request = self.find(id)?;
         request.key = None;
         if !matches!(request.state, State::Pending(_)) {
@@ -292,24 +292,24 @@ impl Table {
     }
 
     /// The name of the request, as it is spelled in keys.
-    pub fn name_key(&mut self, id: RequestId) -> Option<NameKey> {
+    pub(crate) fn name_key(&mut self, id: RequestId) -> Option<NameKey> {
         Some(self.find(id)?.of.1.clone())
     }
 
     /// The agent of the request.
-    pub fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
+    pub(crate) fn agent_of(&mut self, id: RequestId) -> Option<AgentSerial> {
         self.find(id)?.agent.and_then(|agent| self.agent(agent))
     }
 
     /// Notes that a request waits since this revision.
-    pub fn queued(&mut self, id: RequestId, revision: i64) {
+    pub(crate) fn queued(&mut self, id: RequestId, revision: i64) {
         if let Some(request) = self.find(id) {
             request.queued = revision;
         }
     }
 
     /// Answers a request, if it waits. Returns the waker to call.
-    pub fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
+    pub(crate) fn answer(&mut self, id: RequestId, answer: State) -> Option<Waker> {
         let agent = self.find(id)?.agent;
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
         // The answer is too late: the caller is about to be told that the lease is over. Or the
@@ -327,14 +327,14 @@ impl Table {
 
     /// Tells a request that does not wait, and was not sent, that the name is not to be had. Returns the waker
     /// to call.
-    pub fn refuse(&mut self, id: RequestId) -> Option<Waker> {
+    pub(crate) fn refuse(&mut self, id: RequestId) -> Option<Waker> {
         let request = self.find(id).filter(|request| request.key.is_none())?;
         let waits = !matches!(request.kind, RequestKind::IfAvailable(_));
         if waits { None } else { self.answer(id, State::Unavailable) }
     }
 
     /// Notes that a lock has gone. Returns the wakers to call.
-    pub fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
+    pub(crate) fn lose(&mut self, id: RequestId, how: Lost) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let agent = self.find(id).and_then(|request| request.agent);
         let ends = agent.and_then(|agent| self.agents.get(agent.index())?.ends);
@@ -347,7 +347,7 @@ impl Table {
 
     /// Notes a request that another connection has made. It cannot be answered before the agent
     /// has its lease: see [`revive`](Self::revive).
-    pub fn reclaim(
+    pub(crate) fn reclaim(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
@@ -372,7 +372,7 @@ impl Table {
     }
 
     /// Notes that nobody speaks to the store any more. Returns the wakers to call.
-    pub fn orphan(&mut self) -> Vec<Waker> {
+    pub(crate) fn orphan(&mut self) -> Vec<Waker> {
         self.gone = true;
         // This connection grants nothing any more either, and keeps no queues.
         self.owned.clear();

@@ -1,6 +1,6 @@
 //! The thread that speaks to the store for one connection.
 //!
-//! Callers leave [messages](Message) for the thread, and are woken by their wakers. No call waits
+//! Callers leave messages for the thread, and are woken by their wakers. No call waits
 //! for the thread. It is one task on a runtime of its own.
 
 use std::{future::ready, time::Duration};
@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::failed, messages::Message, store::Store};
+use crate::{driver::Driver, failure::failed, key_store::KeyStore, messages::Message};
 
 /// So many messages are handled before the store is heard. One call then does what many callers want, and however
 /// many there are, a lease is renewed and lost in time.
@@ -23,7 +23,10 @@ const IN_A_ROW: u32 = 64;
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves until the owners are gone, and the store knows it.
-pub(crate) async fn serve(mut store: impl Store, mut heard: mpsc::UnboundedReceiver<Message>) {
+pub(crate) async fn serve(
+    mut driver: Driver<impl KeyStore>,
+    mut heard: mpsc::UnboundedReceiver<Message>,
+) {
     let mut row = 0;
     loop {
         tokio::select! {
@@ -31,19 +34,19 @@ pub(crate) async fn serve(mut store: impl Store, mut heard: mpsc::UnboundedRecei
             message = heard.recv(), if row < IN_A_ROW => {
                 row += 1;
                 match message {
-                    Some(message) => store.handle_message(message),
+                    Some(message) => driver.handle_message(message),
                     None => break,
                 }
             }
-            () = store.next() => row = 0,
+            () = driver.next() => row = 0,
             // The store has said nothing.
             () = ready(()), if row > 0 => row = 0,
         }
     }
-    store.quit();
+    driver.quit();
     let ending = async {
-        while !store.is_done() {
-            store.next().await;
+        while !driver.is_done() {
+            driver.next().await;
         }
     };
     let _ = timeout(END_TIMEOUT, ending).await;

@@ -35,12 +35,12 @@ impl Times {
     }
 
     /// For how long the work under a lock may go on after the lock is lost with its lease.
-    pub fn grace(&self) -> Duration {
+    pub(crate) fn grace(&self) -> Duration {
         self.margin_of(self.time_to_live)
     }
 
     /// The times of a lease after this renewal.
-    pub fn term(&self, renewal: Renewal) -> LeaseTimes {
+    pub(crate) fn term(&self, renewal: Renewal) -> LeaseTimes {
         let margin = self.margin_of(renewal.time_to_live);
         // The lease may be another connection's, with a shorter time to live.
         renewal.term(margin.min(renewal.time_to_live / 2), self.call())

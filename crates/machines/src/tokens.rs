@@ -12,52 +12,52 @@ use navlock_engine::FencingToken;
 const COUNTED: u32 = 20;
 
 /// The last number that is counted within a revision.
-pub const MOST: u64 = (1 << COUNTED) - 1;
+pub(crate) const MOST: u64 = (1 << COUNTED) - 1;
 
 /// The token of a lock that the store has granted in this revision.
-pub fn token(revision: i64) -> FencingToken {
+pub(crate) fn token(revision: i64) -> FencingToken {
     counted(revision, 0)
 }
 
 /// The token of the nth grant, from 1 on, of a connection that owns a name since this revision.
-pub fn counted(revision: i64, nth: u64) -> FencingToken {
+pub(crate) fn counted(revision: i64, nth: u64) -> FencingToken {
     let revision = u64::try_from(revision).unwrap_or_default();
     FencingToken::new((revision << COUNTED) + nth.min(MOST))
 }
 
 /// The revision of a token.
-pub fn revision(token: FencingToken) -> i64 {
+pub(crate) fn revision(token: FencingToken) -> i64 {
     i64::try_from(token.get() >> COUNTED).unwrap_or(i64::MAX)
 }
 
 /// Whether the owner of the name has counted the token.
-pub fn is_counted(token: FencingToken) -> bool {
+pub(crate) fn is_counted(token: FencingToken) -> bool {
     token.get() & MOST != 0
 }
 
 /// A grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub(crate) struct Grant {
     /// Its token.
-    pub token: FencingToken,
+    pub(crate) token: FencingToken,
     /// The revision that has made the lock's key. Until that is known, the largest number.
-    pub made: i64,
+    pub(crate) made: i64,
 }
 
 impl Grant {
     /// A grant by a transaction of this revision.
-    pub fn at(revision: i64) -> Self {
+    pub(crate) fn at(revision: i64) -> Self {
         Self { token: token(revision), made: revision }
     }
 
     /// The grant of a key that was made in this revision and has this mark: the token of a lock that was granted
     /// before the key was written, and else 0.
-    pub fn marked(made: i64, mark: u64) -> Self {
+    pub(crate) fn marked(made: i64, mark: u64) -> Self {
         if mark == 0 { Self::at(made) } else { Self { token: FencingToken::new(mark), made } }
     }
 
     /// A grant by the owner of the name, which the store does not know.
-    pub fn counted(revision: i64, nth: u64) -> Self {
+    pub(crate) fn counted(revision: i64, nth: u64) -> Self {
         Self { token: counted(revision, nth), made: i64::MAX }
     }
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::keys::{BucketKeys, LockKey};
+use crate::{
+    data::KeyValue,
+    keys::{BucketKeys, LockKey},
+    strays,
+};
 
 /// A key that was put or deleted.
 #[derive(Clone, Debug)]
@@ -58,4 +62,15 @@ pub enum Order {
     },
     /// Ends the watch with this number.
     Unwatch(u64),
+}
+
+/// Reads a key that exists, as an event; `None` if navlock has not written the key.
+///
+/// A key that another program has overwritten counts as deleted. It is no lock any more, although it
+/// blocks requests. See [`strays`].
+pub fn read(keys: &BucketKeys, kv: &KeyValue) -> Option<Event> {
+    let key = keys.parse(&kv.key)?;
+    let is_ours = strays::of_bucket(keys, kv).is_none();
+    let put = || Put { made: kv.made, lease: kv.lease, value: Arc::from(&*kv.value) };
+    Some(Event { key, revision: kv.written, put: is_ours.then(put) })
 }

@@ -73,8 +73,8 @@
 //! | `metrics` | waits and holds are measured, by the facade [`metrics`]: `navlock::describe_metrics()` says what | no |
 //!
 //! What happens to connections with the broker and with etcd is told by [`tracing`], to whoever has a
-//! subscriber: the targets are `navlock::client` and `navlock::etcd`. Names of locks are in none of it
-//! above the level debug.
+//! subscriber: the targets are `navlock::client`, `navlock::etcd` and `navlock::machines`. Names of locks are in
+//! none of it above the level debug.
 //!
 //! Read on: [`LockManager`], then ARCHITECTURE.md and CONFORMANCE.md in the repository.
 //!

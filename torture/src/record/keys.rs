@@ -71,7 +71,7 @@ impl Key {
     }
 }
 
-/// The place and the mark in a value, whose format is that of `crates/etcd/src/values.rs`: a version, a client
+/// The place and the mark in a value, whose format is that of `crates/machines/src/values.rs`: a version, a client
 /// id, two times, and these.
 fn place_and_mark(value: &[u8]) -> Option<(u64, u64)> {
     type Front<'a> = (u8, &'a [u8], u64, u64, u64, u64);

@@ -50,7 +50,7 @@ pub(super) fn txn(transaction: Transaction) -> Txn {
 }
 
 /// The answer to a plain delete.
-pub(super) fn deleted(response: DeleteResponse) -> Answer {
+pub(super) fn deleted(response: &DeleteResponse) -> Answer {
     Answer {
         revision: response.header.unwrap_or_default().revision,
         cluster: response.header.unwrap_or_default().cluster_id,

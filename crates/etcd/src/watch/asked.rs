@@ -11,7 +11,7 @@ pub(super) struct Wanted {
     pub(super) keys: BucketKeys,
     pub(super) prefix: Vec<u8>,
     /// Everything up to this revision was told, or has to be known from a list. `None` if the watch begins
-    /// with [`Watched::Up`].
+    /// with [`Watched::Up`](crate::watched::Watched::Up).
     pub(super) told: Option<i64>,
     /// Whether the watch was begun before, and goes on.
     pub(super) goes_on: bool,

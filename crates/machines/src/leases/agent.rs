@@ -15,19 +15,19 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// An agent, as the thread knows it.
 #[derive(Debug)]
-pub struct Agent {
+pub(crate) struct Agent {
     /// Its bucket.
-    pub bucket: u64,
+    pub(crate) bucket: u64,
     /// Its id in the [table](crate::table::Table).
-    pub id: AgentId,
+    pub(crate) id: AgentId,
     /// The client id by which all machines know it.
-    pub client_id: ClientId,
+    pub(crate) client_id: ClientId,
     /// What it has said of itself.
-    pub info: AgentInfo,
+    pub(crate) info: AgentInfo,
     /// `Some` while what the store has of the agent may still contain an older description.
-    pub stale: Option<Stale>,
+    pub(crate) stale: Option<Stale>,
     /// Whether this connection has looked for the agent's locks and requests of another connection.
-    pub is_reclaimed: bool,
+    pub(crate) is_reclaimed: bool,
     pub(super) under: Under,
 }
 
@@ -43,13 +43,13 @@ pub(super) enum Under {
 
 impl Agent {
     /// An agent that has said nothing yet and has no lease.
-    pub fn new(bucket: u64, id: AgentId, client_id: ClientId) -> Self {
+    pub(crate) fn new(bucket: u64, id: AgentId, client_id: ClientId) -> Self {
         let (info, under) = (AgentInfo::default(), Under::Nothing);
         Self { bucket, id, client_id, info, stale: None, is_reclaimed: false, under }
     }
 
     /// The agent has said this of itself. What does not fit into a value is cut.
-    pub fn describe(&mut self, info: &AgentInfo) {
+    pub(crate) fn describe(&mut self, info: &AgentInfo) {
         self.info.update(info);
         cut_info(&mut self.info);
         if let Some(stale) = &mut self.stale {
@@ -60,7 +60,7 @@ impl Agent {
 
     /// Notes that the store may not have all that the agent has said of itself and of its requests. However often
     /// the agent says something new of them, the earlier news is written in time.
-    pub fn say_anew(&mut self) {
+    pub(crate) fn say_anew(&mut self) {
         let stale = self.stale.get_or_insert_with(|| Stale {
             since: Uptime::now(),
             pause: SETTLED,
@@ -70,7 +70,7 @@ impl Agent {
     }
 
     /// The lease of the agent's locks and requests.
-    pub fn lease(&self) -> Option<i64> {
+    pub(crate) fn lease(&self) -> Option<i64> {
         match self.under {
             Under::Lease(id) => Some(id),
             Under::Nothing | Under::Coming => None,
@@ -78,14 +78,14 @@ impl Agent {
     }
 
     /// Whether the agent has no lease, and waits for none.
-    pub fn has_no_lease(&self) -> bool {
+    pub(crate) fn has_no_lease(&self) -> bool {
         self.under == Under::Nothing
     }
 }
 
 /// Says that the description of an agent has changed, and may not be written everywhere yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Stale {
+pub(crate) struct Stale {
     /// After this time and `pause`, what the store has is looked at again.
     since: Uptime,
     pause: Duration,
@@ -96,17 +96,17 @@ pub struct Stale {
 
 impl Stale {
     /// Whether it is time to write the description.
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         !self.is_writing && self.since.elapsed() >= self.pause
     }
 
     /// The store was looked at, and the description is being written if `is_writing` is set.
-    pub fn looked(&mut self, is_writing: bool) {
+    pub(crate) fn looked(&mut self, is_writing: bool) {
         (self.since, self.is_writing) = (Uptime::now(), is_writing);
     }
 
     /// The description was written, or could not be.
-    pub fn written(&mut self) {
+    pub(crate) fn written(&mut self) {
         self.looked(false);
         self.pause = (self.pause * 2).min(LONGEST);
     }

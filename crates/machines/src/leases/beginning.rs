@@ -14,7 +14,7 @@ use crate::{
 impl<N> Leases<N> {
     /// Puts an agent under the connection's own lease, if that is live and its term has not ended. Returns whether
     /// the agent is under the lease now.
-    pub fn attach(&mut self, serial: AgentSerial) -> bool {
+    pub(crate) fn attach(&mut self, serial: AgentSerial) -> bool {
         let Some(&Lease { name, renewal, .. }) = self.own().and_then(|own| self.live(own)) else {
             return false;
         };
@@ -35,7 +35,7 @@ impl<N> Leases<N> {
     }
 
     /// An agent cannot make requests because it has no good lease: either none, or one whose term is over.
-    pub fn need(&mut self, serial: AgentSerial) -> Need {
+    pub(crate) fn need(&mut self, serial: AgentSerial) -> Need {
         let Some(under) = self.agents.get(&serial).map(|agent| agent.under) else {
             return Need::Waits;
         };
@@ -65,7 +65,7 @@ impl<N> Leases<N> {
 
     /// The store has begun the lease that was asked for. Callers are told the share of the connection, which has this
     /// client id. Returns whether the lease is of use: agents are under it from now on.
-    pub fn begun(
+    pub(crate) fn begun(
         &mut self,
         name: LeaseName,
         renewal: Renewal,
@@ -93,7 +93,7 @@ impl<N> Leases<N> {
 
     /// No lease could be had. If `may_wait` is set, that may change, and requests wait for as long as a lease lasts.
     /// Returns whether requests have failed.
-    pub fn not_begun(&mut self, error: &Error, may_wait: bool) -> bool {
+    pub(crate) fn not_begun(&mut self, error: &Error, may_wait: bool) -> bool {
         if self.own != Own::Coming {
             return false;
         }
@@ -121,7 +121,12 @@ impl<N> Leases<N> {
     /// An agent goes on with what it had under a lease of another connection, which is renewed from now on. Returns
     /// the last renewal if the lease is live already: then its requests are answered now, and its term begins, and
     /// else when [`renewed`](Self::renewed) names it.
-    pub fn take_over(&mut self, serial: AgentSerial, name: LeaseName, notes: N) -> Option<Renewal> {
+    pub(crate) fn take_over(
+        &mut self,
+        serial: AgentSerial,
+        name: LeaseName,
+        notes: N,
+    ) -> Option<Renewal> {
         let agent = self.agents.get_mut(&serial)?;
         agent.under = Under::Lease(name.id);
         let share = Share { lease: name, client_id: agent.client_id };

@@ -10,7 +10,7 @@ use crate::{clock::Uptime, lease::Renewal};
 
 impl<N> Leases<N> {
     /// The store has renewed a lease. `None` if the lease is not kept any more.
-    pub fn renewed(&mut self, id: i64, renewal: Renewal) -> Option<Renewed> {
+    pub(crate) fn renewed(&mut self, id: i64, renewal: Renewal) -> Option<Renewed> {
         let lease = self.kept.get_mut(&id)?;
         lease.renewal = renewal;
         if matches!(lease.state, LeaseState::TakenOver(_)) {
@@ -25,7 +25,7 @@ impl<N> Leases<N> {
     }
 
     /// Has a lease renewed now, because something under it has gone.
-    pub fn look_after(&mut self, lease: i64) {
+    pub(crate) fn look_after(&mut self, lease: i64) {
         if self.live(lease).is_some() {
             self.calls.push_back(LeaseCall::Renew { lease });
         }
@@ -34,7 +34,7 @@ impl<N> Leases<N> {
     /// The store does not know a lease any more that should have lasted longer. Others may have been granted what was
     /// held under it. Returns whether the store has to be asked for the reason, after which the lease is
     /// [lost](Self::lose).
-    pub fn doubt(&mut self, lease: i64) -> bool {
+    pub(crate) fn doubt(&mut self, lease: i64) -> bool {
         let found = self.kept.get_mut(&lease);
         let is_kept = found.map(|found| found.state = LeaseState::Doubted).is_some();
         if is_kept {
@@ -45,7 +45,7 @@ impl<N> Leases<N> {
 
     /// The leases that have to be [lost](Self::lose) because their terms are over by the clock, or because they could
     /// not be taken over.
-    pub fn over(&self) -> Vec<i64> {
+    pub(crate) fn over(&self) -> Vec<i64> {
         let (now, timeout) = (Uptime::now(), self.times.time_to_live.min(RECLAIM_TIMEOUT));
         let is_over = |lease: &Lease<N>| match lease.state {
             LeaseState::Live | LeaseState::Doubted => self.times.term(lease.renewal).ends <= now,
@@ -63,7 +63,7 @@ impl<N> Leases<N> {
     /// not know of their locks.
     ///
     /// [`Table::lose_name`]: crate::table::Table::lose_name
-    pub fn lose(&mut self, id: i64, how: Lost) -> Option<Loss> {
+    pub(crate) fn lose(&mut self, id: i64, how: Lost) -> Option<Loss> {
         let lease = self.kept.remove(&id)?;
         let is_own = self.own() == Some(id);
         if is_own {
@@ -97,7 +97,7 @@ impl<N> Leases<N> {
     /// Forgets the lost leases that are over for others as well, and returns them. The connection's own ones are
     /// ended, so that nobody has to wait until the store notices by itself. A lease that was another connection's must
     /// not be ended here, because agents that have not come back may still hold locks under it.
-    pub fn expired(&mut self) -> Vec<i64> {
+    pub(crate) fn expired(&mut self) -> Vec<i64> {
         let now = Uptime::now();
         let over = self.expiring.iter().filter(|(_, expiring)| expiring.expires <= now);
         let mut over: Vec<i64> = over.map(|(id, _)| *id).collect();
@@ -111,12 +111,12 @@ impl<N> Leases<N> {
     }
 
     /// All lost leases are [over](Self::expired) from now on, since all work under them has ended.
-    pub fn expire_all(&mut self) {
+    pub(crate) fn expire_all(&mut self) {
         self.expiring.values_mut().for_each(|expiring| expiring.expires = Uptime::default());
     }
 
     /// Ends the connection's own lease, if there is one, under which no agent has anything.
-    pub fn end_own(&mut self) {
+    pub(crate) fn end_own(&mut self) {
         if let Some(lease) = self.own() {
             self.own = Own::None;
             self.kept.remove(&lease);
@@ -126,7 +126,7 @@ impl<N> Leases<N> {
 
     /// Lets go of leases that were other connections' and that no agent uses, and returns them. They end by
     /// themselves, because other agents may still come for what they have under them.
-    pub fn let_go_unused(&mut self) -> Vec<i64> {
+    pub(crate) fn let_go_unused(&mut self) -> Vec<i64> {
         let mut unused = self.ids();
         unused.retain(|id| self.own() != Some(*id) && self.under(*id).is_empty());
         for lease in &unused {

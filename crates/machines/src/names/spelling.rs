@@ -5,14 +5,14 @@ use sha2::{Digest, Sha256};
 /// How many bytes the spelling of a name may have. A key contains only the hash of a longer name,
 /// and the name stands beside it: a transaction on etcd contains each key several times, and etcd takes
 /// 1.5 MiB at a time; an index of `PostgreSQL` takes 2.7 kB.
-pub const LONGEST: usize = 192;
+pub(crate) const LONGEST: usize = 192;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Spells bytes so that people can read them in the store. Letters, digits, `.`, `_`,
 /// `~` and `-` stay as they are. Other bytes are spelled as `%` and two digits. A spelling that is
 /// too long becomes `#` and the hash.
-pub fn spell(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn spell(bytes: &[u8]) -> Vec<u8> {
     let mut spelled = Vec::with_capacity(bytes.len().min(LONGEST));
     for &byte in bytes {
         if byte.is_ascii_alphanumeric() || b"._~-".contains(&byte) {
@@ -30,7 +30,7 @@ pub fn spell(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The bytes that have this spelling.
-pub fn read(spelled: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn read(spelled: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(spelled.len());
     let mut rest = spelled.iter();
     while let Some(&byte) = rest.next() {

@@ -19,7 +19,11 @@ use crate::{
 
 impl Table {
     /// Notes an agent of this bucket. Returns its id, and its number for the thread.
-    pub fn open_agent(&mut self, bucket: u64, client_id: ClientId) -> (AgentId, AgentSerial) {
+    pub(crate) fn open_agent(
+        &mut self,
+        bucket: u64,
+        client_id: ClientId,
+    ) -> (AgentId, AgentSerial) {
         let serial = self.next_agent;
         self.next_agent += 1;
         let requests = HashSet::default();
@@ -31,19 +35,19 @@ impl Table {
     }
 
     /// The agent's number for the thread.
-    pub fn agent(&self, agent: AgentId) -> Option<AgentSerial> {
+    pub(crate) fn agent(&self, agent: AgentId) -> Option<AgentSerial> {
         self.agents.get(agent.index()).map(|agent| agent.serial)
     }
 
     /// [Terminates](Self::terminate) an agent, and forgets it.
-    pub fn close_agent(&mut self, agent: AgentId) -> Terminated {
+    pub(crate) fn close_agent(&mut self, agent: AgentId) -> Terminated {
         let terminated = self.terminate(agent);
         self.agents.try_remove(agent.index());
         terminated
     }
 
     /// Ends all that the agent has.
-    pub fn terminate(&mut self, agent: AgentId) -> Terminated {
+    pub(crate) fn terminate(&mut self, agent: AgentId) -> Terminated {
         let mut all = Terminated::default();
         let Some(found) = self.agents.get_mut(agent.index()) else { return all };
         let Agent { terminated, requests, client_id, .. } = found;
@@ -72,7 +76,7 @@ impl Table {
     }
 
     /// Notes how long an agent's lease lasts. Returns `false` if it is too late for that.
-    pub fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
+    pub(crate) fn renew(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) -> bool {
         let Some(found) = found(&mut self.agents, serial, agent) else { return true };
         let is_late = is_over(found.ends) || is_over(Some(term.ends));
         if !is_late {
@@ -82,7 +86,7 @@ impl Table {
     }
 
     /// Whether an agent's lease is over by the clock.
-    pub fn is_over(&self, serial: AgentSerial, agent: AgentId) -> bool {
+    pub(crate) fn is_over(&self, serial: AgentSerial, agent: AgentId) -> bool {
         self.agents
             .get(agent.index())
             .is_some_and(|found| found.serial == serial && is_over(found.ends))
@@ -91,7 +95,7 @@ impl Table {
     /// To be called when all keys of the agent in the store are gone, or will be. Its locks are lost, and
     /// its waiting requests have to be made again. A request that the store never knew of has no place to
     /// lose, and waits for another lease. Returns the wakers to call, and the requests to make again.
-    pub fn lose_agent(
+    pub(crate) fn lose_agent(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
@@ -120,7 +124,7 @@ impl Table {
 
     /// To be called when the key of a waiting request in the store is gone. The request has to be made
     /// again, as after the end of its lease. Returns its agent and the request.
-    pub fn wait_again(&mut self, id: RequestId) -> Option<(AgentSerial, Again)> {
+    pub(crate) fn wait_again(&mut self, id: RequestId) -> Option<(AgentSerial, Again)> {
         let serial = self.agent_of(id)?;
         let request = self.find(id)?;
         let key = request.key?;
@@ -136,7 +140,7 @@ impl Table {
     /// To be called when no lease can be had: requests fail that have waited this long for a lease,
     /// and never had a place in a queue. Returns the wakers to call, and whether requests are left
     /// that want a lease.
-    pub fn fail_agent(
+    pub(crate) fn fail_agent(
         &mut self,
         serial: AgentSerial,
         agent: AgentId,
@@ -161,39 +165,39 @@ impl Table {
     }
 
     /// Whether a request of an agent is not answered yet.
-    pub fn waits(&self, serial: AgentSerial, agent: AgentId) -> bool {
+    pub(crate) fn waits(&self, serial: AgentSerial, agent: AgentId) -> bool {
         let found = self.agents.get(agent.index()).filter(|found| found.serial == serial);
         let mut requests = found.into_iter().flat_map(|found| &found.requests);
         requests.any(|&index| matches!(self.requests[index].state, State::Pending(_)))
     }
 
     /// Notes that an agent goes on under a lease, and how long the lease lasts.
-    pub fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
+    pub(crate) fn revive(&mut self, serial: AgentSerial, agent: AgentId, term: LeaseTimes) {
         if let Some(found) = found(&mut self.agents, serial, agent) {
             (found.ends, found.term) = (Some(term.ends), term);
         }
     }
 
     /// All times of the agent's lease, if it has one.
-    pub fn term(&self, agent: AgentId) -> Option<LeaseTimes> {
+    pub(crate) fn term(&self, agent: AgentId) -> Option<LeaseTimes> {
         let agent = self.agents.get(agent.index())?;
         (agent.ends == Some(agent.term.ends)).then_some(agent.term)
     }
 
     /// Notes that the agent's locks and requests stand under this lease from now on.
-    pub fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
+    pub(crate) fn set_lease(&mut self, serial: AgentSerial, agent: AgentId, lease: Share) {
         if let Some(found) = found(&mut self.agents, serial, agent) {
             found.lease = Some(lease);
         }
     }
 
     /// The agent's share of the lease that its locks and requests stand under.
-    pub fn lease(&self, agent: AgentId) -> Option<Share> {
+    pub(crate) fn lease(&self, agent: AgentId) -> Option<Share> {
         self.agents.get(agent.index())?.lease
     }
 
     /// When the agent's lease is over, if it has one.
-    pub fn ends(&self, agent: AgentId) -> Option<Uptime> {
+    pub(crate) fn ends(&self, agent: AgentId) -> Option<Uptime> {
         self.agents.get(agent.index())?.ends
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The serial number of an agent, which is never used twice.
-pub type AgentSerial = u64;
+pub(crate) type AgentSerial = u64;
 
 #[derive(Debug)]
 pub(super) struct Agent {
@@ -87,18 +87,18 @@ pub(super) enum OnLeaseEnd {
 
 /// A request that has to be made again, because everything that the store knew of it is gone.
 #[derive(Debug)]
-pub struct Again {
+pub(crate) struct Again {
     /// The bucket and name of the request.
-    pub of: (u64, NameKey),
+    pub(crate) of: (u64, NameKey),
     /// The request.
-    pub id: RequestId,
+    pub(crate) id: RequestId,
     /// The key that the request had, if the store may know of it.
-    pub key: Option<RequestKey>,
+    pub(crate) key: Option<RequestKey>,
 }
 
 /// The state of a request or lock.
 #[derive(Debug)]
-pub enum State {
+pub(crate) enum State {
     /// It waits, and this waker is called when it is answered.
     Pending(Waker),
     /// It is a lock, and these wakers are called when it is lost.
@@ -113,7 +113,7 @@ pub enum State {
 
 /// The state of a request or lock, as the thread sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub(crate) enum Status {
     /// The request waits, since this revision; 0 if that is not known yet.
     Pending(i64),
     /// The request is a lock.
@@ -126,19 +126,19 @@ pub enum Status {
 
 /// A request or lock that was ended, and that the store may know of.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// The bucket and name of the request.
-    pub of: (u64, NameKey),
+    pub(crate) of: (u64, NameKey),
     /// The key that it has.
-    pub key: RequestKey,
+    pub(crate) key: RequestKey,
     /// Its mode.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// Whether it was a lock for certain.
-    pub was_held: bool,
+    pub(crate) was_held: bool,
     /// The agent of the request, if the agent has not been terminated.
-    pub agent: Option<AgentSerial>,
+    pub(crate) agent: Option<AgentSerial>,
     /// Whether the request was over already.
-    pub was_over: bool,
+    pub(crate) was_over: bool,
 }
 
 impl Request {
@@ -222,7 +222,7 @@ impl State {
     }
 
     /// The answer to the request, if there is one yet.
-    pub fn answer(&self) -> Option<Result<Answer, Error>> {
+    pub(crate) fn answer(&self) -> Option<Result<Answer, Error>> {
         match self {
             Self::Pending(_) => None,
             Self::Held(grant, _) => Some(Ok(Answer::Granted(grant.token))),

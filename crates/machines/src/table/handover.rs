@@ -17,33 +17,33 @@ use crate::{
 
 /// A lock or request of a name that is owned, as it is shown, or written to the store.
 #[derive(Debug)]
-pub struct Handover {
+pub(crate) struct Handover {
     /// The lock or request.
-    pub id: RequestId,
+    pub(crate) id: RequestId,
     /// Its agent.
-    pub agent: AgentSerial,
+    pub(crate) agent: AgentSerial,
     /// The key that it will have.
-    pub key: RequestKey,
+    pub(crate) key: RequestKey,
     /// The name, if keys have only a hash of it.
-    pub name: Option<ResourceName>,
+    pub(crate) name: Option<ResourceName>,
     /// Its mode.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// The grant, if it is a lock.
-    pub grant: Option<Grant>,
+    pub(crate) grant: Option<Grant>,
     /// The place that the request had in the store's queue before.
-    pub place: Option<QueueOrder>,
+    pub(crate) place: Option<QueueOrder>,
     /// Since when it waits, or is a lock.
-    pub since: Uptime,
+    pub(crate) since: Uptime,
     /// Its [serial number](Table::serial).
-    pub serial: u64,
+    pub(crate) serial: u64,
     /// What its caller has said of it.
-    pub said: RequestNotes,
+    pub(crate) said: RequestNotes,
 }
 
 impl Table {
     /// Notes that a name is given up, so that later requests for it go to the store. Returns the locks and
     /// requests that are [here](Self::here) and have to be written to the store.
-    pub fn leave(
+    pub(crate) fn leave(
         &mut self,
         of: &(u64, NameKey),
         key: impl FnMut(RequestId) -> RequestKey,
@@ -63,7 +63,7 @@ impl Table {
 
     /// The locks and requests of a name that is owned, with the keys that they would have in the store: first the
     /// locks, in the order of their grants, then the requests, in the order of their calls.
-    pub fn here(
+    pub(crate) fn here(
         &self,
         of: &(u64, NameKey),
         mut key: impl FnMut(RequestId) -> RequestKey,
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// The keys of the locks and requests of a bucket that have not ended.
-    pub fn live(&self, bucket: u64) -> impl Iterator<Item = RequestKey> {
+    pub(crate) fn live(&self, bucket: u64) -> impl Iterator<Item = RequestKey> {
         let of = self.requests.iter().filter(move |(_, request)| request.of.0 == bucket);
         let live = |request: &Request| matches!(request.state, State::Pending(_) | State::Held(..));
         of.filter_map(move |(_, request)| request.key.filter(|_| live(request)))

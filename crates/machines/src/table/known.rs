@@ -13,17 +13,17 @@ use crate::{
 
 impl Table {
     /// Whether there is any request or lock of this name.
-    pub fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
+    pub(crate) fn has_requests(&self, bucket: u64, name: &NameKey) -> bool {
         self.names.contains_key(&(bucket, name.clone()))
     }
 
     /// Whether any request for this name waits.
-    pub fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
+    pub(crate) fn waits_for(&self, bucket: u64, name: &NameKey) -> bool {
         self.waits_since(bucket, name).is_some()
     }
 
     /// Since when the first request for this name waits that waits.
-    pub fn waits_since(&self, bucket: u64, name: &NameKey) -> Option<Uptime> {
+    pub(crate) fn waits_since(&self, bucket: u64, name: &NameKey) -> Option<Uptime> {
         let of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
         let of = of.map(|&index| &self.requests[index]);
         let waits = of.filter(|of| matches!(of.status(), Status::Pending(_)));
@@ -31,13 +31,17 @@ impl Table {
     }
 
     /// Whether there are no requests at all.
-    pub fn is_unused(&self) -> bool {
+    pub(crate) fn is_unused(&self) -> bool {
         self.names.is_empty()
     }
 
     /// All pending requests and locks of this name that the store may know of, in the order of the
     /// requests.
-    pub fn of_name(&self, bucket: u64, name: &NameKey) -> Vec<(RequestId, RequestKey, Status)> {
+    pub(crate) fn of_name(
+        &self,
+        bucket: u64,
+        name: &NameKey,
+    ) -> Vec<(RequestId, RequestKey, Status)> {
         let is_alive = |status| matches!(status, Status::Pending(_) | Status::Held(_));
         let of = self.names.get(&(bucket, name.clone())).into_iter().flatten();
         let of = of.map(|&index| (index, &self.requests[index]));
@@ -54,7 +58,9 @@ impl Table {
 
     /// All pending requests and locks that the store may know of. For each: the bucket and the name,
     /// whether it is held, and its agent.
-    pub fn alive(&self) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {
+    pub(crate) fn alive(
+        &self,
+    ) -> impl Iterator<Item = (u64, &NameKey, RequestKey, bool, AgentSerial)> {
         self.names.iter().flat_map(move |((bucket, name), of)| {
             of.iter().filter_map(move |&index| {
                 let request = &self.requests[index];
@@ -70,7 +76,7 @@ impl Table {
     }
 
     /// All locks and requests of the agent that the store may know of, in the order of the requests.
-    pub fn known_of(&self, agent: AgentId) -> Vec<KnownOf> {
+    pub(crate) fn known_of(&self, agent: AgentId) -> Vec<KnownOf> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let is_alive =
             |request: &&Request| matches!(request.status(), Status::Pending(_) | Status::Held(_));
@@ -84,7 +90,7 @@ impl Table {
     }
 
     /// All pending requests of the agent that the store may know of.
-    pub fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, NameKey, RequestKey)> {
+    pub(crate) fn pending_of(&self, agent: AgentId) -> Vec<(RequestId, NameKey, RequestKey)> {
         let Some(agent) = self.agents.get(agent.index()) else { return Vec::new() };
         let pending = agent.requests.iter().filter_map(|&index| {
             let request = &self.requests[index];

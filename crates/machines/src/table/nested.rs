@@ -14,7 +14,7 @@ use crate::{
 
 impl Table {
     /// Notes that a waiting request was made inside this lock, if the lock is held here.
-    pub fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
+    pub(crate) fn put_inside(&mut self, id: RequestId, lock: LockId) -> Nested {
         // FAST: it is said again and again.
         let Some(request) = self.find(id) else { return Nested::default() };
         let inside = &request.said.inside;
@@ -31,7 +31,11 @@ impl Table {
     }
 
     /// Notes how long a waiting request waits. Returns its agent, if that is news.
-    pub fn note_patience(&mut self, id: RequestId, patience: Patience) -> Option<AgentSerial> {
+    pub(crate) fn note_patience(
+        &mut self,
+        id: RequestId,
+        patience: Patience,
+    ) -> Option<AgentSerial> {
         let request = self.find(id)?;
         if request.said.patience >= patience || !matches!(request.state, State::Pending(_)) {
             return None;
@@ -60,7 +64,7 @@ impl Table {
     }
 
     /// The number by which all machines know this request of its agent; 0 if it is forgotten.
-    pub fn serial(&mut self, id: RequestId) -> u64 {
+    pub(crate) fn serial(&mut self, id: RequestId) -> u64 {
         self.find(id).map_or(0, |request| request.lock_serial)
     }
 }

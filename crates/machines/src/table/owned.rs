@@ -34,7 +34,7 @@ impl Table {
     /// Queues or answers a request here, if this connection owns its name. The request was just made,
     /// or the thread has just heard of it. `None` if the request has to be sent to the store, or is here
     /// already.
-    pub fn take_here(&mut self, id: RequestId) -> Option<LocalOutcome> {
+    pub(crate) fn take_here(&mut self, id: RequestId) -> Option<LocalOutcome> {
         let of = self.name_of(id)?;
         let owned = self.owned.get_mut(&of)?;
         let request = self.requests.get_mut(id.index())?;
@@ -102,7 +102,7 @@ impl Table {
     }
 
     /// Whether the request is here, so that the store does not know it.
-    pub fn is_here(&mut self, id: RequestId) -> bool {
+    pub(crate) fn is_here(&mut self, id: RequestId) -> bool {
         self.find(id).is_some_and(|request| request.is_here)
     }
 
@@ -137,7 +137,7 @@ impl Table {
 
     /// To be called when an agent has got a lease: grants the agent what it can be granted. Returns
     /// the wakers to call.
-    pub fn process_of(&mut self, agent: AgentId) -> Vec<Waker> {
+    pub(crate) fn process_of(&mut self, agent: AgentId) -> Vec<Waker> {
         if self.owned.is_empty() {
             return Vec::new();
         }
@@ -175,7 +175,7 @@ impl Table {
 
     /// Notes that this connection owns a name since this revision. From now on, its requests for
     /// the name wait here: all of them, or those of the run alone.
-    pub fn own(
+    pub(crate) fn own(
         &mut self,
         of: &(u64, NameKey),
         made: i64,
@@ -221,7 +221,7 @@ impl Table {
 
     /// To be called when the locks of a name that was about to be given up could not be written.
     /// They are here again until they end, and nobody is granted the name meanwhile.
-    pub fn keep_lease(
+    pub(crate) fn keep_lease(
         &mut self,
         of: &(u64, NameKey),
         made: i64,
@@ -246,7 +246,7 @@ impl Table {
     }
 
     /// Notes that a lock was written to the store in this revision.
-    pub fn settle(&mut self, id: RequestId, made: i64) {
+    pub(crate) fn settle(&mut self, id: RequestId, made: i64) {
         let Some(request) = self.find(id) else { return };
         if let State::Held(grant, _) = &mut request.state {
             grant.made = made;
@@ -256,7 +256,7 @@ impl Table {
     }
 
     /// Notes that the locks of a name of which the store does not know yet are lost at this moment.
-    pub fn limit(&mut self, of: &(u64, NameKey), ends: Uptime) {
+    pub(crate) fn limit(&mut self, of: &(u64, NameKey), ends: Uptime) {
         for &index in self.names.get(of).into_iter().flatten() {
             let request = &mut self.requests[index];
             if matches!(request.state, State::Held(grant, _) if grant.made == i64::MAX) {
@@ -267,7 +267,7 @@ impl Table {
 
     /// Notes that this connection does not own a name any more, and that the name's locks are lost.
     /// Returns the wakers to call, and the requests to make again.
-    pub fn lose_name(
+    pub(crate) fn lose_name(
         &mut self,
         of: &(u64, NameKey),
         how: Lost,
@@ -301,20 +301,20 @@ impl Table {
 
     /// Stops granting the names that are owned under this lease, because it is not certain any more
     /// that they are owned.
-    pub fn close_under(&mut self, lease: i64) {
+    pub(crate) fn close_under(&mut self, lease: i64) {
         let under = self.owned.values_mut().filter(|owned| owned.lease.id == lease);
         under.for_each(Owned::close);
     }
 
     /// Stops granting this name, as [`close_under`](Self::close_under) does for many names.
-    pub fn close(&mut self, of: &(u64, NameKey)) {
+    pub(crate) fn close(&mut self, of: &(u64, NameKey)) {
         if let Some(owned) = self.owned.get_mut(of) {
             owned.close();
         }
     }
 
     /// The names that are owned under this lease, in the order in which they became owned.
-    pub fn owned_under(&self, lease: i64) -> Vec<(u64, NameKey)> {
+    pub(crate) fn owned_under(&self, lease: i64) -> Vec<(u64, NameKey)> {
         let under = self.owned.iter().filter(|(_, owned)| owned.lease.id == lease);
         let mut under: Vec<_> = under.map(|(of, owned)| (owned.made, of.clone())).collect();
         under.sort_by_key(|&(made, _)| made);
@@ -322,7 +322,7 @@ impl Table {
     }
 
     /// How a name that is owned is used.
-    pub fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
+    pub(crate) fn usage(&self, of: &(u64, NameKey)) -> Option<Usage> {
         let owned = self.owned.get(of)?;
         let Owned { granted, gate, .. } = *owned;
         let (held, is_for_run) = (owned.held(), owned.is_for_run());
@@ -331,7 +331,7 @@ impl Table {
     }
 
     /// How many names are owned.
-    pub fn count_owned(&self) -> usize {
+    pub(crate) fn count_owned(&self) -> usize {
         self.owned.len()
     }
 }

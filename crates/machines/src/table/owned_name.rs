@@ -34,11 +34,11 @@ pub(super) struct Owned {
 
 /// The place of a request in the store's queue: the revision that made it, and its place among the
 /// requests of that revision.
-pub type QueueOrder = (i64, u64);
+pub(crate) type QueueOrder = (i64, u64);
 
 /// Whether requests for an owned name are granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GrantState {
+pub(crate) enum GrantState {
     /// They are.
     Open,
     /// No more requests are granted, because the name is being given up, or because it is not
@@ -51,7 +51,7 @@ pub enum GrantState {
 
 /// What has become of a request for an owned name.
 #[derive(Debug)]
-pub enum LocalOutcome {
+pub(crate) enum LocalOutcome {
     /// The request is answered.
     Answered {
         /// The answer.
@@ -71,44 +71,44 @@ pub enum LocalOutcome {
 
 /// What becomes of requests when a name begins to be owned.
 #[derive(Debug, Default)]
-pub struct Started {
+pub(crate) struct Started {
     /// The wakers to call.
-    pub wakers: Vec<Waker>,
+    pub(crate) wakers: Vec<Waker>,
     /// Keys that are not in the store any more, and the requests that had them.
-    pub freed: Vec<(RequestKey, RequestId)>,
+    pub(crate) freed: Vec<(RequestKey, RequestId)>,
     /// Whether a request cannot be granted here, because its agent's locks stand under another
     /// lease.
-    pub has_strangers: bool,
+    pub(crate) has_strangers: bool,
     /// Agents that wait and have no lease yet.
-    pub without_lease: Vec<AgentSerial>,
+    pub(crate) without_lease: Vec<AgentSerial>,
 }
 
 /// How an owned name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// How often the name was granted.
-    pub granted: u64,
+    pub(crate) granted: u64,
     /// How the name is held, if it is.
-    pub held: Option<Mode>,
+    pub(crate) held: Option<Mode>,
     /// Whether the name is held, or waited for.
-    pub is_used: bool,
+    pub(crate) is_used: bool,
     /// Whether the name is owned for a run alone.
-    pub is_for_run: bool,
+    pub(crate) is_for_run: bool,
     /// Whether requests for it are granted.
-    pub gate: GrantState,
+    pub(crate) gate: GrantState,
 }
 
 impl Usage {
     /// How agents of this connection hold the name, if they do for certain, and if that keeps out a lock of
     /// this mode.
-    pub fn keeps_out(self, mode: Mode) -> Option<Mode> {
+    pub(crate) fn keeps_out(self, mode: Mode) -> Option<Mode> {
         let held = self.held.filter(|_| self.gate == GrantState::Open)?;
         ((mode, held) != (Mode::Shared, Mode::Shared)).then_some(held)
     }
 
     /// Whether the name has to be given up, because no more requests are granted and all locks have
     /// ended.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.held.is_none() && self.gate != GrantState::Open || !self.is_used && self.is_for_run
     }
 }

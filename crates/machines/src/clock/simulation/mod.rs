@@ -11,6 +11,6 @@ pub(super) fn now() -> Option<Duration> {
 }
 
 /// From now on, this thread's clock stands at this time.
-pub fn to(since_start: Duration) {
+pub(crate) fn to(since_start: Duration) {
     NOW.set(Some(since_start));
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+pub(crate) use super::owned_name::Usage;
 use super::{
     Table,
     entries::{AgentSerial, State},
@@ -10,20 +11,20 @@ use crate::names::NameKey;
 
 /// A lock that only this connection knows.
 #[derive(Debug)]
-pub struct HeldHere {
+pub(crate) struct HeldHere {
     /// Its name.
-    pub name: NameKey,
+    pub(crate) name: NameKey,
     /// The revision that made the owner key.
-    pub made: i64,
+    pub(crate) made: i64,
     /// The lease of the owner key.
-    pub lease: i64,
+    pub(crate) lease: i64,
     /// The agent that holds the lock.
-    pub agent: AgentSerial,
+    pub(crate) agent: AgentSerial,
 }
 
 impl Table {
     /// Everything on which the further course of the table depends, in an order of its own.
-    pub fn shown(&self) -> impl Debug {
+    pub(crate) fn shown(&self) -> impl Debug {
         let agents = self.agents.iter().map(|(at, agent)| {
             (at, agent.serial, agent.bucket, agent.terminated, agent.ends, agent.lease)
         });
@@ -43,7 +44,7 @@ impl Table {
     }
 
     /// The locks that are held here, and their agents.
-    pub fn held_here(&self) -> impl Iterator<Item = HeldHere> {
+    pub(crate) fn held_here(&self) -> impl Iterator<Item = HeldHere> {
         self.owned.iter().flat_map(move |(of, owned)| {
             let requests = self.names.get(of).into_iter().flatten();
             let held = requests.map(|&index| &self.requests[index]);
