@@ -21,10 +21,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 22] = [
     ),
     ("navlock-machines", &["navlock-platform", "navlock-engine", "navlock-core"]),
     ("navlock-etcd-client", &[]),
-    (
-        "navlock-etcd",
-        &["navlock-engine", "navlock-core", "navlock-machines", "navlock-etcd-client"],
-    ),
+    ("navlock-etcd", &["navlock-core", "navlock-machines", "navlock-etcd-client"]),
     ("navlock-browser", &["navlock-core"]),
     ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd", "navlock-browser"]),
     ("navlock-cli", &["navlock-platform", "navlock", "navlock-broker", "navlock-etcd"]),
