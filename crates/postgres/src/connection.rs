@@ -1,0 +1,139 @@
+//! A connection to PostgreSQL, made anew when it has failed.
+
+use std::{
+    future::poll_fn,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use navlock_core::{Error, Unreachable, UnreachableKind};
+use navlock_machines::{call_failure::Failure, key_store::Link};
+use serde::de::DeserializeOwned;
+use tokio::{
+    sync::{Mutex as AsyncMutex, mpsc},
+    time::{Instant, timeout},
+};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
+
+use crate::failures;
+
+/// If there is another answer within this time, nobody is told that there was none.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// A connection. Calls that are made at once are sent at once, and done one after the other.
+pub(crate) struct Connection {
+    config: Config,
+    schema: String,
+    client: AsyncMutex<Option<std::sync::Arc<Client>>>,
+    /// Since when there was no answer.
+    silent: Mutex<Option<(Instant, String)>>,
+}
+
+impl Connection {
+    pub(crate) fn new(config: Config, schema: String) -> Self {
+        Self { config, schema, client: AsyncMutex::default(), silent: Mutex::default() }
+    }
+
+    /// Calls a function of our schema, which is given with its arguments as SQL. The server ends the call after
+    /// `time`, and then has done nothing.
+    ///
+    /// It is one message of several statements. So it is one transaction, which the server ends whatever
+    /// becomes of us, also where a pooler gives each transaction another session.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        call: &str,
+        time: Duration,
+    ) -> Result<T, Failure> {
+        let limit = time.as_millis();
+        let schema = &self.schema;
+        let text = format!(
+            "set transaction isolation level read committed; set local lock_timeout = {limit}; \
+             set local statement_timeout = {limit}; select {schema}.{call}"
+        );
+        let answer = self.query(&text, time).await?;
+        serde_json::from_str(&answer).map_err(|error| {
+            let why = format!("an answer of another release: {error}");
+            Failure::Refused(Unreachable::new(UnreachableKind::Protocol, why).into())
+        })
+    }
+
+    /// Does this, and returns the first value of the answer.
+    pub(crate) async fn query(&self, text: &str, time: Duration) -> Result<String, Failure> {
+        let answered = async {
+            let client = self.client().await?;
+            let rows = client.simple_query(text).await.map_err(failures::of)?;
+            Ok(rows.into_iter().find_map(|row| match row {
+                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            }))
+        };
+        // The server ends it itself in time. If nothing is heard of that, the connection hangs.
+        let answered = timeout(2 * time, answered).await;
+        if answered.is_err() {
+            self.client.lock().await.take();
+        }
+        let answered = answered.unwrap_or_else(|_| Err(Failure::timed_out(2 * time)));
+        let silence = match &answered {
+            Err(Failure::Unknown(why)) => Some(why.message().to_owned()),
+            _ => None,
+        };
+        self.note(silence);
+        Ok(answered?.unwrap_or_default())
+    }
+
+    /// Notes an answer, or why there is none.
+    fn note(&self, silence: Option<String>) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = silent.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        *silent = silence.map(|why| (since, why));
+    }
+
+    /// The client, which is connected.
+    async fn client(&self) -> Result<std::sync::Arc<Client>, Failure> {
+        let mut client = self.client.lock().await;
+        if let Some(client) = client.as_ref().filter(|client| !client.is_closed()) {
+            return Ok(std::sync::Arc::clone(client));
+        }
+        let new = std::sync::Arc::new(connect(&self.config, None).await?);
+        *client = Some(std::sync::Arc::clone(&new));
+        Ok(new)
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("hosts", &self.config.get_hosts())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link for Connection {
+    fn silent(&self) -> Option<Duration> {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, _) = silent.as_ref()?;
+        Some(since.elapsed()).filter(|silent| *silent >= MOMENT)
+    }
+
+    fn unreachable(&self) -> Error {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = silent.as_ref().map_or("no answer", |(_, why)| why);
+        Failure::Unknown(Unreachable::new(UnreachableKind::TimedOut, why)).error(crate::STORE)
+    }
+}
+
+/// Connects. What the server notifies of goes to `heard`.
+pub(crate) async fn connect(
+    config: &Config,
+    heard: Option<mpsc::UnboundedSender<String>>,
+) -> Result<Client, Failure> {
+    let (client, mut connection) = config.connect(NoTls).await.map_err(failures::of)?;
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if let (AsyncMessage::Notification(note), Some(heard)) = (message, &heard) {
+                let _ = heard.send(note.payload().to_owned());
+            }
+        }
+    });
+    Ok(client)
+}

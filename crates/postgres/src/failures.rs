@@ -1,0 +1,59 @@
+//! What has to be done about an error of PostgreSQL, or of the connection to it.
+
+use std::error::Error as _;
+
+use navlock_core::{Refusal, Unreachable, UnreachableKind};
+use navlock_machines::call_failure::Failure;
+use tokio_postgres::Error;
+
+/// The code of a call that the machines have to put back their keys for.
+pub(crate) const RECOVERS: &str = "NL002";
+
+/// What is said while that is so.
+pub(crate) const RECOVERING: &str = "the locks are being put back after a crash of PostgreSQL";
+
+/// What has to be done about this error.
+pub(crate) fn of(error: Error) -> Failure {
+    let Some(told) = error.as_db_error() else {
+        let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        return Failure::Unknown(
+            Unreachable::new(UnreachableKind::Unavailable, why).caused_by(error),
+        );
+    };
+    let (code, message) = (told.code().code().to_owned(), told.message().to_owned());
+    let unknown = |kind, why: String| Failure::Unknown(Unreachable::new(kind, why));
+    let refused = |kind, why: String| Failure::Refused(Unreachable::new(kind, why).into());
+    match &*code {
+        "NL001" => Failure::NoLease,
+        RECOVERS => unknown(UnreachableKind::Unavailable, RECOVERING.to_owned()),
+        "NL004" => Failure::NoRevision,
+        // The server has waited for as long as it was told to, and has done nothing.
+        "55P03" | "57014" => {
+            unknown(UnreachableKind::TimedOut, format!("PostgreSQL was too slow: {message}"))
+        }
+        "25006" => unknown(
+            UnreachableKind::Unavailable,
+            format!(
+                "{message}: this is a replica; give the URL of the primary, or wait until it is promoted"
+            ),
+        ),
+        "3F000" | "42883" | "42P01" => refused(
+            UnreachableKind::Protocol,
+            format!("{message}: navlock is not set up in this database"),
+        ),
+        "42501" => {
+            refused(UnreachableKind::PermissionDenied, format!("PostgreSQL refused: {message}"))
+        }
+        "53100" => refused(UnreachableKind::StorageFull, format!("PostgreSQL refused: {message}")),
+        // Too many connections, out of memory; being shut down or started; not to be serialised.
+        code if ["53", "57", "08", "40", "58"].contains(&&code[..2]) => {
+            unknown(UnreachableKind::Unavailable, message)
+        }
+        code if code.starts_with("28") => {
+            refused(UnreachableKind::Unauthenticated, format!("PostgreSQL refused: {message}"))
+        }
+        _ => Failure::Refused(
+            Refusal::new(format!("PostgreSQL refused: {message} ({code})")).caused_by(error).into(),
+        ),
+    }
+}

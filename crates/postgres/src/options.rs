@@ -1,0 +1,158 @@
+//! Options: which PostgreSQL to use, and how.
+
+use std::{fmt, time::Duration};
+
+use navlock_core::{Error, Refusal};
+use navlock_machines::key_store::KeeperOptions;
+use tokio_postgres::Config;
+
+/// The shortest time to live of a lease.
+const SHORTEST: Duration = Duration::from_secs(2);
+
+/// Which PostgreSQL to use, and how.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use navlock_postgres::PostgresOptions;
+///
+/// let options = PostgresOptions::new("postgres://ci@db.example.org/navlock")
+///     .time_to_live(Duration::from_secs(30)) // for how long others wait when this machine dies
+///     .margin(Duration::from_secs(5)) // how much earlier its own holders are told
+///     .keep_names(0); // ask PostgreSQL for each lock
+/// # drop(options);
+/// ```
+#[derive(Clone)]
+pub struct PostgresOptions {
+    url: String,
+    listen_url: Option<String>,
+    schema: String,
+    pub(crate) keeper: KeeperOptions,
+}
+
+impl PostgresOptions {
+    /// The database with this URL (`postgres://user@host:port/database`), or with these keywords and values
+    /// (`host=… dbname=…`), as libpq has them.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            listen_url: None,
+            schema: "navlock".to_owned(),
+            keeper: KeeperOptions::default(),
+        }
+    }
+
+    /// A URL of the same database that leads there directly. `LISTEN` needs a session, so where the other URL
+    /// is that of a pooler in transaction mode, nobody is notified through it, and a machine asks for news a
+    /// hundred times a second at most while something waits.
+    #[must_use]
+    pub fn listen_url(mut self, url: impl Into<String>) -> Self {
+        self.listen_url = Some(url.into());
+        self
+    }
+
+    /// The schema in which the functions of navlock are; `navlock` if this is not called. Programs with
+    /// another schema do not see these locks.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// For how long an agent's locks are kept after PostgreSQL has last heard of the connection. When a
+    /// machine dies, others wait for this long. PostgreSQL may also be away for this long before locks are
+    /// lost. The time is at least 2 s. It is 10 s if this is not called.
+    #[must_use]
+    pub fn time_to_live(mut self, time: Duration) -> Self {
+        self.keeper.times.time_to_live = time.max(SHORTEST);
+        self
+    }
+
+    /// How long it may take to connect; 5 s if this is not called. A call takes an eighth of the
+    /// [time to live](Self::time_to_live) at most, or half a second if that is more.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.keeper.times.timeout = time.max(Duration::from_millis(10));
+        self
+    }
+
+    /// The margin: when PostgreSQL does not answer, a holder counts its locks as lost this long before
+    /// others may be granted them. Within this time, the work under the locks has to end. The
+    /// margin is at most half of the [time to live](Self::time_to_live). If this is not called, it is a fifth
+    /// of the time to live, but no more than 2 s.
+    ///
+    /// The drift of clocks is added: 500 millionths of the time to live.
+    #[must_use]
+    pub fn margin(mut self, time: Duration) -> Self {
+        self.keeper.times.margin = Some(time);
+        self
+    }
+
+    /// How often in a row this connection has to take a name, while nobody else uses the name, before it
+    /// owns the name. From then on, its agents take the name and hand it over without PostgreSQL. The first
+    /// request for the name through another connection waits until the name is given up. The number then
+    /// doubles for this name. The number is 8 if this is not called; with 0, the connection never owns a
+    /// name.
+    #[must_use]
+    pub fn keep_names(mut self, taken: u32) -> Self {
+        self.keeper.taken = taken;
+        self
+    }
+
+    pub(crate) fn schema_name(&self) -> &str {
+        &self.schema
+    }
+
+    /// The configuration of the connections for calls.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the options cannot be used.
+    pub(crate) fn config(&self) -> Result<Config, Error> {
+        self.keeper.times.check()?;
+        let is_plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        let is_name = self.schema.bytes().all(is_plain)
+            && !self.schema.starts_with(|first: char| first.is_ascii_digit());
+        if !is_name || self.schema.is_empty() || self.schema.len() > 63 {
+            return Err(Error::refused(format!(
+                "{:?} cannot be the schema: give up to 63 small letters, digits and _, a letter first",
+                self.schema
+            )));
+        }
+        self.parse(&self.url)
+    }
+
+    /// The configuration of the connection that listens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the URL cannot be used.
+    pub(crate) fn listen_config(&self) -> Result<Config, Error> {
+        self.parse(self.listen_url.as_deref().unwrap_or(&self.url))
+    }
+
+    fn parse(&self, url: &str) -> Result<Config, Error> {
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            Refusal::new(format!(
+                "this is no URL of a PostgreSQL ({error}); give postgres://user@host/database"
+            ))
+            .caused_by(error)
+        })?;
+        config.connect_timeout(self.keeper.times.timeout);
+        if config.get_application_name().is_none() {
+            config.application_name("navlock");
+        }
+        Ok(config)
+    }
+}
+
+/// Does not show the password.
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("schema", &self.schema)
+            .field("keeper", &self.keeper)
+            .finish_non_exhaustive()
+    }
+}

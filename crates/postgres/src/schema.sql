@@ -1,0 +1,532 @@
+-- What stands in PostgreSQL: a store of keys that have revisions, leases and watches.
+--
+-- Brokers decide what is locked (crates/machines); this keeps their keys, runs their transactions one after the
+-- other, and ends the leases of brokers that are silent. Nobody touches the tables: whoever may execute the
+-- functions may lock. Each function is one call and one transaction, under READ COMMITTED.
+--
+-- What a lock writes is UNLOGGED, so a commit waits for no disk. It is gone after a crash of the server, and on a
+-- replica that was promoted. The first call notices that by the missing row of `present`, and a recovery begins:
+-- nothing is read or changed until each machine has put back the keys that stand under its leases, or was silent for
+-- as long as its lease lasts.
+--
+-- No clock is compared. A renewal raises a number; whoever has seen the same number for as long as the lease lasts,
+-- by its own clock, ends the lease.
+
+create schema @schema@;
+set local search_path = @schema@;
+
+-- The row that outlives a crash.
+create table store (
+    -- Which store this is, in claims of clients whose broker has died.
+    id bigint not null,
+    -- The version of this file, and the format of the keys.
+    version int not null,
+    format text not null,
+    -- How often the memory was lost.
+    era bigint not null,
+    -- The timeline of the server in that era: another one has been promoted if it differs.
+    timeline int not null,
+    -- Revisions below this one may be in use. The next era begins here.
+    reserved bigint not null,
+    -- The longest time that a lease has ever lasted, in milliseconds.
+    longest int not null
+);
+insert into store values (
+    ('x' || md5(random()::text || clock_timestamp()::text))::bit(63)::bigint,
+    @version@, '@format@', 0, 0, 1, 0
+);
+
+-- The leases that began, so that a recovery knows whom to wait for.
+create table machines (id bigint primary key, time_to_live int not null);
+
+-- The state of this era: one row. It is missing when the memory was lost.
+create unlogged table present (store bigint not null, era bigint not null, revision bigint not null,
+    -- Whether some keys are not put back yet.
+    recovers boolean not null,
+    -- Whether the list of machines may miss some, because it is a promoted replica's.
+    is_unsure boolean not null);
+
+create unlogged table leases (id bigint primary key, time_to_live int not null, renewals bigint not null,
+    -- Whether its keys are here. Else its machine has not put them back yet.
+    is_complete boolean not null,
+    -- For people alone.
+    renewed timestamptz not null);
+
+create unlogged table keys (key text collate "C" primary key, value bytea not null, made bigint not null,
+    written bigint not null, lease bigint not null);
+create index keys_by_lease on keys (lease);
+
+-- What has happened to keys, for watches, and for lists of the near past.
+create unlogged table changes (place text collate "C" not null, revision bigint not null, nth int not null,
+    key text collate "C" not null,
+    -- The key as it is now, if it is there, and as it was.
+    value bytea, made bigint, lease bigint,
+    old_value bytea, old_made bigint, old_written bigint, old_lease bigint,
+    primary key (place, revision, nth));
+create index changes_in_order on changes (revision);
+
+-- Who wants to be notified of what.
+create unlogged table watches (place text collate "C" not null, listener bigint not null,
+    primary key (place, listener));
+create index watches_by_listener on watches (listener);
+create unlogged table listeners (id bigint primary key, seen timestamptz not null);
+
+-- How many revisions are reserved at a time. Each time costs a flush to the disk.
+create function block() returns bigint immutable language sql return 1 << 20;
+
+-- The name that a key is of, or the mailbox: what is watched as one.
+create function place_of(key text) returns text immutable parallel safe language sql
+return coalesce(substring(key from '^[^/]*/[^/]*/(?:@mailbox/[^/]*|[^/]*/l/[^/]*)/'), '');
+
+-- Takes the turn of this transaction among all that change something. Whoever reads afterwards, by another statement,
+-- sees what the ones before have committed.
+create function take_turn() returns present language plpgsql as $$
+declare
+    now present;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'navlock needs READ COMMITTED' using errcode = 'NL003';
+    end if;
+    perform pg_advisory_xact_lock(1315009611, hashtext(current_schema()));
+    select * into now from present;
+    if not found then
+        now := begin_era();
+    end if;
+    return now;
+end $$;
+
+-- Begins a recovery. Only one transaction at a time is here.
+create function begin_era() returns present language plpgsql as $$
+declare
+    now present;
+    line int := ('x' || substring(pg_walfile_name(pg_current_wal_lsn()) for 8))::bit(32)::int;
+    old store;
+begin
+    select * into old from store;
+    -- It must not be lost in another crash, or two eras would have the same revisions.
+    perform set_config('synchronous_commit', 'on', true);
+    now := row(old.id, old.era + 1, old.reserved, exists (select from machines), false);
+    if old.timeline not in (0, line) then
+        -- A replica may lack the newest machines, and the newest reservations.
+        now.revision := now.revision + (1::bigint << 32);
+        now.recovers := true;
+        now.is_unsure := true;
+    end if;
+    update store set era = now.era, timeline = line, reserved = now.revision + block();
+    delete from keys; delete from changes; delete from watches; delete from leases;
+    insert into leases select id, time_to_live, 0, false, clock_timestamp() from machines;
+    insert into present values (now.*);
+    return now;
+end $$;
+
+-- The next revision, for what this transaction changes.
+create function next_revision(now present) returns bigint language plpgsql as $$
+begin
+    if now.revision + 1 >= (select reserved from store) then
+        perform set_config('synchronous_commit', 'on', true);
+        update store set reserved = reserved + block();
+    end if;
+    update present set revision = revision + 1;
+    return now.revision + 1;
+end $$;
+
+-- Puts a key, or deletes it where there is no value, and notes that.
+create function change(revision bigint, of text, new_value bytea, new_lease bigint) returns void
+language plpgsql as $$
+declare
+    old keys;
+    new_made bigint := revision;
+    home text := place_of(of);
+    last int;
+begin
+    select * into old from keys where key = of;
+    if found then
+        if new_value is null then
+            delete from keys where key = of;
+        else
+            new_made := old.made;
+            update keys set value = new_value, written = revision, lease = new_lease where key = of;
+        end if;
+    elsif new_value is null then
+        return;
+    else
+        insert into keys values (of, new_value, revision, revision, new_lease);
+    end if;
+    select coalesce(max(nth), 0) into last from changes c where c.place = home and c.revision = change.revision;
+    insert into changes values (home, revision, last + 1, of, new_value,
+        case when new_value is not null then new_made end, case when new_value is not null then new_lease end,
+        old.value, old.made, old.written, old.lease);
+end $$;
+
+-- Whether all checks of a transaction hold, and of those within it that will be run: all are looked at before
+-- anything is done.
+create function path_of(transaction jsonb) returns boolean[] language plpgsql as $$
+declare
+    c jsonb;
+    holds boolean := true;
+    path boolean[];
+begin
+    for c in select jsonb_array_elements(transaction -> 'when') loop
+        holds := case c ->> 0
+            when 'absent' then not exists (select from keys where key = c ->> 1)
+            when 'present' then exists (select from keys where key = c ->> 1)
+            when 'made' then exists (select from keys where key = c ->> 1 and made = (c ->> 2)::bigint)
+            when 'written' then exists (select from keys where key = c ->> 1 and written = (c ->> 2)::bigint)
+            when 'empty' then not exists (select from keys where key >= c ->> 1 and key < c ->> 2)
+            when 'none after' then not exists (select from keys
+                where key >= c ->> 1 and key < c ->> 2 and made > (c ->> 3)::bigint)
+        end;
+        exit when not holds;
+    end loop;
+    path := array[holds];
+    for c in select jsonb_array_elements(transaction -> case when holds then 'then' else 'else' end) loop
+        if c ->> 0 = 'within' then
+            path := path || path_of(c -> 1);
+        end if;
+    end loop;
+    return path;
+end $$;
+
+-- Runs the steps of a transaction. `path` says which of the nested transactions succeed, in their order, and `nth`
+-- which is next. `revision` is that of the changes, once there are any.
+create function run(transaction jsonb, path boolean[], now present, inout nth int, inout revision bigint,
+    out results jsonb) language plpgsql as $$
+declare
+    step jsonb;
+    is_so boolean := path[nth];
+    result jsonb;
+    gone text;
+    deleted jsonb;
+begin
+    nth := nth + 1;
+    results := '[]';
+    for step in select jsonb_array_elements(transaction -> case when is_so then 'then' else 'else' end) loop
+        result := 'null';
+        if revision is null and (step ->> 0 = 'put'
+            or step ->> 0 = 'delete' and exists (select from keys where key = step ->> 1)
+            or step ->> 0 = 'delete range'
+                and exists (select from keys where key >= step ->> 1 and key < step ->> 2))
+        then
+            revision := next_revision(now);
+        end if;
+        case step ->> 0
+        when 'put' then
+            if (step ->> 3)::bigint <> 0 and not exists (select from leases where id = (step ->> 3)::bigint) then
+                raise exception 'there is no such lease' using errcode = 'NL001';
+            end if;
+            perform change(revision, step ->> 1, decode(step ->> 2, 'hex'), (step ->> 3)::bigint);
+        when 'delete' then
+            perform change(revision, step ->> 1, null, null);
+        when 'delete range' then
+            deleted := '[]';
+            for gone in select key from keys where key >= step ->> 1 and key < step ->> 2 order by key loop
+                perform change(revision, gone, null, null);
+                deleted := deleted || to_jsonb(gone);
+            end loop;
+            result := deleted;
+        when 'get' then
+            select coalesce((select to_jsonb(made) from keys where key = step ->> 1), 'null') into result;
+        when 'count' then
+            select to_jsonb(count(*)) into result from keys where key >= step ->> 1 and key < step ->> 2;
+        when 'first' then
+            select coalesce((select shown(k) from keys k where key >= step ->> 1 and key < step ->> 2
+                order by key limit 1), 'null') into result;
+        when 'within' then
+            declare
+                inner_so boolean := path[nth];
+                inner_results jsonb;
+            begin
+                select r.nth, r.revision, r.results into nth, revision, inner_results
+                    from run(step -> 1, path, now, nth, revision) r;
+                result := jsonb_build_array(inner_so, inner_results);
+            end;
+        end case;
+        results := results || jsonb_build_array(result);
+    end loop;
+end $$;
+
+-- A key as it is told.
+create function shown(k keys) returns jsonb immutable language sql
+return jsonb_build_array(k.key, encode(k.value, 'hex'), k.made, k.written, k.lease);
+
+-- A change as it is told.
+create function shown(c changes) returns jsonb immutable language sql
+return jsonb_build_array(c.key, encode(c.value, 'hex'), c.made, c.revision, c.lease);
+
+-- What a call answers while the machines put back their keys.
+create function recovering() returns void language plpgsql as $$
+begin
+    raise exception 'the locks are being put back after a crash' using errcode = 'NL002';
+end $$;
+
+-- The store and its revision, as a part of each answer.
+create function stamp(p present) returns jsonb immutable language sql
+return jsonb_build_object('store', p.store, 'era', p.era, 'revision', p.revision);
+
+-- Who watches what has changed in this revision, besides the one that has changed it.
+create function concerned(revision bigint, listener bigint) returns jsonb stable language sql
+return (select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) from changes c
+    join watches w on w.place = c.place
+    where c.revision = concerned.revision and w.listener <> concerned.listener);
+
+-- Runs a transaction: checks, steps if they hold, steps if not. All or nothing.
+create function transact(transaction jsonb, listener bigint) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    now present := take_turn();
+    path boolean[];
+    done record;
+    news jsonb;
+    others jsonb;
+begin
+    if now.recovers then
+        perform recovering();
+    end if;
+    path := path_of(transaction);
+    select * into done from run(transaction, path, now, 1, null);
+    if done.revision is not null then
+        -- With each place, the revision of the change before. So who has heard of that one has heard of all.
+        select jsonb_agg(jsonb_build_array(place, before, told)) into news from (
+            select c.place, jsonb_agg(shown(c) order by nth) as told,
+                (select coalesce(max(b.revision), 0) from changes b
+                    where b.place = c.place and b.revision < done.revision) as before
+            from changes c where c.revision = done.revision group by c.place
+        ) of_places;
+        others := concerned(done.revision, listener);
+    end if;
+    now.revision := coalesce(done.revision, now.revision);
+    return stamp(now) || jsonb_build_object(
+        'succeeded', path[1], 'results', done.results, 'news', coalesce(news, '[]'),
+        'others', coalesce(others, '[]'));
+end $$;
+
+-- The state, for whoever only reads. What it reads is as of one moment, since it reads in one statement.
+create function reading() returns present language plpgsql as $$
+declare
+    now present;
+begin
+    select * into now from present;
+    if not found then
+        now := take_turn();
+    end if;
+    if now.recovers then
+        perform recovering();
+    end if;
+    return now;
+end $$;
+
+-- The keys of a range, as of a revision, or as of now if that is 0. An earlier moment is found by what has happened
+-- since. How many keys are left out is told as well.
+create function list(first text, behind text, most bigint, at bigint) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    answer jsonb;
+    oldest bigint;
+begin
+    perform reading();
+    with since as (
+        select distinct on (key) key, old_value, old_made, old_written, old_lease from changes
+            where at > 0 and revision > at and key >= first and key < behind order by key, revision, nth
+    ), found as (
+        select k.* from keys k
+            where key >= first and key < behind and not (at > 0 and exists (select from since s where s.key = k.key))
+        union all
+        select key, old_value, old_made, old_written, old_lease from since where old_made is not null
+    ), shown as (
+        select shown(f::keys) as kv from found f order by key limit most
+    )
+    select stamp(p) || jsonb_build_object(
+            'keys', coalesce((select jsonb_agg(kv) from shown), '[]'),
+            'left out', (select count(*) from found) - (select count(*) from shown)),
+            (select coalesce(min(revision), p.revision + 1) from changes)
+        into answer, oldest from present p;
+    if at > 0 and (at + 1 < oldest or at > (answer ->> 'revision')::bigint) then
+        raise exception 'that revision is not known' using errcode = 'NL004';
+    end if;
+    return answer;
+end $$;
+
+-- The keys that stand under a lease.
+create function under(lease bigint) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    answer jsonb;
+begin
+    perform reading();
+    select stamp(p) || jsonb_build_object('keys', coalesce(
+            (select jsonb_agg(shown(k) order by k.key) from keys k where k.lease = under.lease), '[]'))
+        into answer from present p;
+    return answer;
+end $$;
+
+-- Begins a lease that lasts for so many milliseconds after each renewal.
+create function begin_lease(time_to_live int) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    now present := take_turn();
+    -- A number that never returns.
+    id bigint := ('x' || replace(gen_random_uuid()::text, '-', ''))::bit(63)::bigint;
+begin
+    perform set_config('synchronous_commit', 'on', true);
+    insert into machines values (id, time_to_live);
+    insert into leases values (id, time_to_live, 0, true, clock_timestamp());
+    update store set longest = time_to_live where longest < time_to_live;
+    return stamp(now) || jsonb_build_object('lease', id);
+end $$;
+
+-- Renews a lease and reads what stands in the mailbox with this prefix. Both are one moment. Tells how often these
+-- leases were renewed, and the next ones in the order of their numbers: so somebody looks after each.
+--
+-- This waits for nobody's turn. While the lease's keys have to be put back, nothing is renewed.
+create function renew(lease bigint, mailbox text, observed bigint[]) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    answer jsonb;
+begin
+    if not exists (select from present) then
+        perform take_turn();
+    end if;
+    update leases set renewals = renewals + 1, renewed = clock_timestamp() where id = lease and is_complete;
+    select stamp(p) || jsonb_build_object(
+            'recovers', p.recovers, 'is unsure', p.is_unsure, 'longest', (select longest from store),
+            'lease', (select case when is_complete then 'complete' else 'incomplete' end
+                from leases l where l.id = renew.lease),
+            'time to live', (select time_to_live from leases l where l.id = renew.lease),
+            'mailbox', coalesce((select jsonb_agg(substring(key from length(mailbox) + 1)) from keys
+                where key >= mailbox and key < left(mailbox, -1) || '0'), '[]'),
+            'others', coalesce((select jsonb_agg(jsonb_build_array(l.id, l.renewals, l.time_to_live)) from leases l
+                where l.id <> renew.lease and (l.id = any (observed)
+                    or l.id in (select id from leases where id > renew.lease order by id limit 2)
+                    or l.id in (select id from leases order by id limit 2))), '[]'))
+        into answer from present p;
+    return answer;
+end $$;
+
+-- How often a lease was renewed, for how long it lasts, and for how long it was not renewed, in milliseconds and for
+-- people alone.
+create function lease_of(lease bigint) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+begin
+    return (select jsonb_build_array(time_to_live, greatest(0,
+            (extract(epoch from clock_timestamp() - renewed) * 1000)::bigint))
+        from leases where id = lease);
+end $$;
+
+-- Ends a lease, with all keys under it: any, or one that was renewed so often.
+create function end_lease(lease bigint, seen bigint) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    now present := take_turn();
+    ended_in bigint;
+    others jsonb;
+begin
+    -- A renewal waits for the row, and finds none.
+    perform from leases where id = lease and (seen is null or renewals = seen) for update;
+    if not found then
+        return stamp(now) || jsonb_build_object('ended', false, 'others', '[]'::jsonb);
+    end if;
+    -- Of what is lost with a crash, nothing has to be known after it: whom it waits for may well be too many.
+    delete from machines where id = lease;
+    delete from leases where id = lease;
+    if exists (select from keys k where k.lease = end_lease.lease) then
+        ended_in := next_revision(now);
+        perform change(ended_in, key, null, null) from
+            (select key from keys k where k.lease = end_lease.lease order by key) of_lease;
+        others := concerned(ended_in, 0);
+    end if;
+    now.revision := coalesce(ended_in, now.revision);
+    return stamp(now)
+        || jsonb_build_object('ended', true, 'others', coalesce(others, '[]'));
+end $$;
+
+-- Puts back the keys that stand under leases of a machine, as that machine knows them. The recovery ends with the
+-- last one.
+create function put_back(of bigint[], kept jsonb) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    now present := take_turn();
+begin
+    if now.recovers then
+        insert into keys select kv ->> 0, decode(kv ->> 1, 'hex'), (kv ->> 2)::bigint, (kv ->> 3)::bigint, (kv ->> 4)::bigint
+            from jsonb_array_elements(kept) kv
+            join leases l on l.id = (kv ->> 4)::bigint and l.id = any (of) and not l.is_complete
+            on conflict (key) do update set value = excluded.value, made = excluded.made,
+                written = excluded.written, lease = excluded.lease where keys.written < excluded.written;
+        update leases set is_complete = true, renewals = renewals + 1, renewed = clock_timestamp() where id = any (of);
+    end if;
+    return end_recovery(false);
+end $$;
+
+-- Ends the recovery, if each lease's keys are here. Where the list of machines may miss some, somebody has to have
+-- waited for as long as any lease lasts.
+create function end_recovery(has_waited boolean) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    now present := take_turn();
+begin
+    if now.recovers and (has_waited or not now.is_unsure)
+        and not exists (select from leases where not is_complete) then
+        -- Who was robbed just before the crash may not have heard of it. An exclusive lock was alone when it was
+        -- made, and a shared one was beside no exclusive one: so the lock that was made last decides.
+        delete from keys k using (
+            select distinct on (place) place_of(key) as place, key, made, key like '%/h/x/%' as is_exclusive
+                from keys where key like '%/l/%/h/%' order by place, made desc, key
+        ) last
+        where k.key like '%/l/%/h/%' and place_of(k.key) = last.place and k.made < last.made
+            and (last.is_exclusive or k.key like '%/h/x/%');
+        update present set recovers = false;
+        now.recovers := false;
+    end if;
+    return stamp(now) || jsonb_build_object('recovers', now.recovers);
+end $$;
+
+-- Notes that this listener wants to be notified of what happens in these places, and no longer in those. Who was not
+-- here for an hour is forgotten: it is notified of nothing, and hears all the same when it asks.
+create function watch(listener bigint, places text[], no_longer text[]) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    now present := take_turn();
+begin
+    if now.recovers then
+        perform recovering();
+    end if;
+    insert into listeners values (listener, clock_timestamp()) on conflict (id) do update set seen = excluded.seen;
+    delete from watches w where w.listener = watch.listener and w.place = any (no_longer);
+    insert into watches select unnest(places), listener on conflict do nothing;
+    delete from watches w using listeners l where l.id = w.listener and l.seen < clock_timestamp() - interval '1 hour';
+    delete from listeners where seen < clock_timestamp() - interval '1 hour';
+    return stamp(now);
+end $$;
+
+-- What has happened in these places since these revisions. `kept` is the first revision of which everything is known:
+-- who has heard less has to list.
+create function news(places text[], since bigint[]) returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+declare
+    answer jsonb;
+begin
+    perform reading();
+    select stamp(p) || jsonb_build_object(
+            'kept', (select coalesce(min(revision), p.revision + 1) from changes),
+            'news', coalesce((select jsonb_agg(jsonb_build_array(place, told)) from (
+                select c.place, jsonb_agg(shown(c) order by c.revision, c.nth) as told
+                    from unnest(places, since) asked(place, since)
+                    join changes c on c.place = asked.place and c.revision > asked.since group by c.place
+                ) of_places), '[]'))
+        into answer from present p;
+    return answer;
+end $$;
+
+-- Forgets changes that everybody has had time to hear of.
+create function forget(before bigint) returns void
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+begin
+    delete from changes where revision < before;
+end $$;
+
+-- What the store is, for whoever connects.
+create function hello() returns jsonb
+language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+begin
+    return (select jsonb_build_object('version', version, 'format', format) from store);
+end $$;

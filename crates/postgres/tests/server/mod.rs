@@ -1,0 +1,206 @@
+//! A PostgreSQL of the tests' own.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::{
+    fs,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_core::{UserAgent, blocking::block_on_timeout};
+use navlock_postgres::{PostgresOptions, init, postgres};
+use navlock_testkit::{self as testkit, Port, Start};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long anything may take before a test fails.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// One server.
+pub(crate) struct Server {
+    directory: TempDir,
+    port: Port,
+    running: Option<testkit::Server>,
+    /// It ends with the process, and not before.
+    is_shared: bool,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let mut server = Self::new(false);
+        server.restart();
+        server
+    }
+
+    fn new(is_shared: bool) -> Self {
+        // Where nothing waits for a disk.
+        let memory = Path::new("/dev/shm");
+        let directory =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let (directory, port) =
+            (directory.expect("there is room"), Port::take().expect("a port is free"));
+        if let Some((_, user)) = user() {
+            chown(directory.path(), Some(user), Some(user)).expect("root may do that");
+        }
+        let server = Self { directory, port, running: None, is_shared };
+        let words = as_user(&[
+            &program("initdb"),
+            &format!("--pgdata={}", server.data().display()),
+            "--username=navlock",
+            "--auth=trust",
+            "--no-sync",
+            "--no-locale",
+            "--encoding=UTF8",
+        ]);
+        let made = Command::new(&words[0]).args(&words[1..]).output().expect("it is there");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        server
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Kills it, if it runs, and starts it with what it has on disk.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        let words = as_user(&[
+            &program("postgres"),
+            "-D",
+            &self.data().display().to_string(),
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            &format!("port={}", self.port.number()),
+            "-c",
+            "unix_socket_directories=",
+            // The tests of all kinds connect at once.
+            "-c",
+            "max_connections=400",
+            // What has to survive, survives: the machine does not crash.
+            "-c",
+            "fsync=off",
+        ]);
+        let said = self.directory.path().join("said");
+        let started = testkit::Server::start(&Start {
+            words: &words,
+            address: &self.port.to_string(),
+            said: &said,
+            removed: self.is_shared.then_some(self.directory.path()),
+            timeout: DEADLINE,
+        });
+        self.running =
+            Some(started.unwrap_or_else(|failed| panic!("PostgreSQL at {}: {failed}", self.port)));
+        self.until_it_answers();
+    }
+
+    /// It listens before it is ready.
+    fn until_it_answers(&self) {
+        let since = Instant::now();
+        while !self.psql("select 1").status.success() {
+            assert!(since.elapsed() < DEADLINE, "{:?}", self.psql("select 1"));
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Has it end like a machine that crashes.
+    pub(crate) fn kill(&mut self) {
+        if let Some(running) = self.running.take() {
+            // All its processes end at once, and not only the first.
+            let _ = kill_process(Pid::from_raw(running.pid()).expect("it runs"), Signal::QUIT);
+            let pid = self.data().join("postmaster.pid");
+            let since = Instant::now();
+            while pid.exists() && since.elapsed() < DEADLINE {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    pub(crate) fn psql(&self, text: &str) -> std::process::Output {
+        Command::new(program("psql"))
+            .args(["-h", "127.0.0.1", "-p", &self.port.number().to_string(), "-U", "navlock"])
+            .args(["-d", "postgres", "-At", "-c", text])
+            .output()
+            .expect("it is there")
+    }
+
+    pub(crate) fn options(&self) -> PostgresOptions {
+        PostgresOptions::new(format!("postgres://navlock@{}/postgres", self.port))
+    }
+
+    /// Options with a schema of their own, which is set up.
+    pub(crate) fn fresh(&self) -> PostgresOptions {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let schema = format!("s{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let options = self.options().schema(schema);
+        init(&options).expect("it can be set up");
+        options
+    }
+}
+
+/// The user and group of the server, if we are root: PostgreSQL refuses to run as root.
+fn user() -> Option<(String, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let of = |name: &str| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        Some((name.to_owned(), line.split(':').nth(2)?.parse().ok()?))
+    };
+    of("postgres").or_else(|| of("nobody"))
+}
+
+/// These words, run by the user of the server.
+fn as_user(words: &[&str]) -> Vec<String> {
+    let mut all = match user() {
+        Some((_, uid)) => vec![
+            "setpriv".to_owned(),
+            format!("--reuid={uid}"),
+            format!("--regid={uid}"),
+            "--clear-groups".to_owned(),
+            "--".to_owned(),
+        ],
+        None => Vec::new(),
+    };
+    all.extend(words.iter().map(|&word| word.to_owned()));
+    all
+}
+
+/// One of the programs of PostgreSQL: the newest, if Debian has several versions side by side.
+fn program(name: &str) -> String {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut there: Vec<_> = versions.map(|version| version.path().join("bin").join(name)).collect();
+    there.retain(|path| path.exists());
+    there.sort();
+    there.pop().map_or_else(|| name.to_owned(), |path| path.display().to_string())
+}
+
+static SHARED: LazyLock<Server> = LazyLock::new(|| {
+    let mut server = Server::new(true);
+    server.restart();
+    server
+});
+
+/// A user agent that is alone.
+pub(crate) fn alone() -> UserAgent {
+    connect(&SHARED.fresh().keep_names(0))
+}
+
+/// The same, which owns each name at once.
+pub(crate) fn owning() -> UserAgent {
+    connect(&SHARED.fresh().keep_names(1))
+}
+
+pub(crate) fn connect(options: &PostgresOptions) -> UserAgent {
+    let connected = block_on_timeout(postgres(options.clone()), DEADLINE);
+    connected.expect("it is in time").expect("it can be reached")
+}
