@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -17,6 +17,9 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::failures;
 
+/// How many times as long as a call may take a late answer is waited for.
+const LATE: u32 = 3;
+
 /// If there is another answer within this time, nobody is told that there was none.
 const MOMENT: Duration = Duration::from_millis(500);
 
@@ -24,7 +27,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 pub(crate) struct Connection {
     config: Config,
     schema: String,
-    client: AsyncMutex<Option<std::sync::Arc<Client>>>,
+    client: AsyncMutex<Option<Arc<Client>>>,
     /// Since when there was no answer.
     silent: Mutex<Option<(Instant, String)>>,
 }
@@ -34,8 +37,9 @@ impl Connection {
         Self { config, schema, client: AsyncMutex::default(), silent: Mutex::default() }
     }
 
-    /// Calls a function of our schema, which is given with its arguments as SQL. The server ends the call after
-    /// `time`, and then has done nothing.
+    /// Calls a function of our schema, which is given with its arguments as SQL. The call is late after `time`. The
+    /// server ends it if it has waited so long for its turn, or takes several times as long, and then has done
+    /// nothing.
     ///
     /// It is one message of several statements. So it is one transaction, which the server ends whatever
     /// becomes of us, also where a pooler gives each transaction another session.
@@ -44,10 +48,10 @@ impl Connection {
         call: &str,
         time: Duration,
     ) -> Result<T, Failure> {
-        let limit = time.as_millis();
+        let (turn, limit) = (time.as_millis(), (LATE * time).as_millis());
         let schema = &self.schema;
         let text = format!(
-            "set transaction isolation level read committed; set local lock_timeout = {limit}; \
+            "set transaction isolation level read committed; set local lock_timeout = {turn}; \
              set local statement_timeout = {limit}; select {schema}.{call}"
         );
         let answer = self.query(&text, time).await?;
@@ -57,45 +61,64 @@ impl Connection {
         })
     }
 
-    /// Does this, and returns the first value of the answer.
+    /// Does this, and returns the first value of the answer. The answer is late after `time`, and waited for for
+    /// longer: if the call was made again, it would be done twice, and a slow server would have twice as much to do.
     pub(crate) async fn query(&self, text: &str, time: Duration) -> Result<String, Failure> {
+        let mut used = None;
         let answered = async {
-            let client = self.client().await?;
+            let client = used.insert(self.client().await?);
             let rows = client.simple_query(text).await.map_err(failures::of)?;
             Ok(rows.into_iter().find_map(|row| match row {
                 SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
                 _ => None,
             }))
         };
-        // The server ends it itself in time. If nothing is heard of that, the connection hangs.
-        let answered = timeout(2 * time, answered).await;
-        if answered.is_err() {
-            self.client.lock().await.take();
-        }
-        let answered = answered.unwrap_or_else(|_| Err(Failure::timed_out(2 * time)));
-        let silence = match &answered {
-            Err(Failure::Unknown(why)) => Some(why.message().to_owned()),
-            _ => None,
+        let mut answered = Box::pin(answered);
+        let in_time = timeout(time, &mut answered).await;
+        let answered = match in_time {
+            Ok(answered) => answered,
+            Err(_) => {
+                self.note(Some(Failure::timed_out(time)));
+                let late = timeout(LATE * time, &mut answered).await;
+                drop(answered);
+                // The server would have ended it by now: the connection hangs.
+                if let (Err(_), Some(used)) = (&late, &used) {
+                    self.leave(used).await;
+                }
+                late.unwrap_or_else(|_| Err(Failure::timed_out((LATE + 1) * time)))
+            }
         };
-        self.note(silence);
+        self.note(answered.as_ref().err().cloned());
         Ok(answered?.unwrap_or_default())
     }
 
+    /// Has another connection made, unless there is one already.
+    async fn leave(&self, used: &Arc<Client>) {
+        let mut client = self.client.lock().await;
+        if client.as_ref().is_some_and(|client| Arc::ptr_eq(client, used)) {
+            *client = None;
+        }
+    }
+
     /// Notes an answer, or why there is none.
-    fn note(&self, silence: Option<String>) {
+    fn note(&self, failure: Option<Failure>) {
+        let silence = match failure {
+            Some(Failure::Unknown(why)) => Some(why.message().to_owned()),
+            _ => None,
+        };
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
         let since = silent.as_ref().map_or_else(Instant::now, |(since, _)| *since);
         *silent = silence.map(|why| (since, why));
     }
 
     /// The client, which is connected.
-    async fn client(&self) -> Result<std::sync::Arc<Client>, Failure> {
+    async fn client(&self) -> Result<Arc<Client>, Failure> {
         let mut client = self.client.lock().await;
         if let Some(client) = client.as_ref().filter(|client| !client.is_closed()) {
-            return Ok(std::sync::Arc::clone(client));
+            return Ok(Arc::clone(client));
         }
-        let new = std::sync::Arc::new(connect(&self.config, None).await?);
-        *client = Some(std::sync::Arc::clone(&new));
+        let new = Arc::new(connect(&self.config, None).await?);
+        *client = Some(Arc::clone(&new));
         Ok(new)
     }
 }

@@ -99,7 +99,9 @@ impl PostgresOptions {
         self
     }
 
-    pub(crate) fn schema_name(&self) -> &str {
+    /// The schema.
+    #[must_use]
+    pub fn schema_name(&self) -> &str {
         &self.schema
     }
 

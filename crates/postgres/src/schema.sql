@@ -130,32 +130,32 @@ begin
     return now.revision + 1;
 end $$;
 
--- Puts a key, or deletes it where there is no value, and notes that.
-create function change(revision bigint, of text, new_value bytea, new_lease bigint) returns void
-language plpgsql as $$
+-- Puts a key, as the nth change of this revision.
+create function put(revision bigint, nth int, of text, value bytea, lease bigint) returns void language plpgsql as $$
 declare
     old keys;
-    new_made bigint := revision;
-    home text := place_of(of);
-    last int;
 begin
     select * into old from keys where key = of;
-    if found then
-        if new_value is null then
-            delete from keys where key = of;
-        else
-            new_made := old.made;
-            update keys set value = new_value, written = revision, lease = new_lease where key = of;
-        end if;
-    elsif new_value is null then
-        return;
-    else
-        insert into keys values (of, new_value, revision, revision, new_lease);
-    end if;
-    select coalesce(max(nth), 0) into last from changes c where c.place = home and c.revision = change.revision;
-    insert into changes values (home, revision, last + 1, of, new_value,
-        case when new_value is not null then new_made end, case when new_value is not null then new_lease end,
-        old.value, old.made, old.written, old.lease);
+    insert into keys values (of, put.value, revision, revision, put.lease)
+        on conflict (key) do update set value = put.value, written = revision, lease = put.lease;
+    insert into changes values (place_of(of), revision, nth, of, put.value,
+        coalesce(old.made, revision), put.lease, old.value, old.made, old.written, old.lease);
+end $$;
+
+-- Deletes the keys of a range, as the changes of this revision from the nth one on, and returns them in their order.
+create function remove(revision bigint, nth int, first text, behind text) returns jsonb language plpgsql as $$
+declare
+    removed jsonb;
+begin
+    with gone as (
+        delete from keys where key >= first and key < behind returning *
+    ), noted as (
+        insert into changes select place_of(key), revision, nth - 1 + row_number() over (order by key),
+                key, null, null, null, value, made, written, lease
+            from gone returning key
+    )
+    select jsonb_agg(key order by key) into removed from noted;
+    return coalesce(removed, '[]');
 end $$;
 
 -- Whether all checks of a transaction hold, and of those within it that will be run: all are looked at before
@@ -188,15 +188,15 @@ begin
 end $$;
 
 -- Runs the steps of a transaction. `path` says which of the nested transactions succeed, in their order, and `nth`
--- which is next. `revision` is that of the changes, once there are any.
+-- which is next. `revision` is that of the changes, once there are any, and `count` is how many there are.
 create function run(transaction jsonb, path boolean[], now present, inout nth int, inout revision bigint,
-    out results jsonb) language plpgsql as $$
+    inout count int, out results jsonb) language plpgsql as $$
 declare
     step jsonb;
     is_so boolean := path[nth];
     result jsonb;
-    gone text;
-    deleted jsonb;
+    is_of_inner boolean;
+    of_inner jsonb;
 begin
     nth := nth + 1;
     results := '[]';
@@ -214,43 +214,37 @@ begin
             if (step ->> 3)::bigint <> 0 and not exists (select from leases where id = (step ->> 3)::bigint) then
                 raise exception 'there is no such lease' using errcode = 'NL001';
             end if;
-            perform change(revision, step ->> 1, decode(step ->> 2, 'hex'), (step ->> 3)::bigint);
+            count := count + 1;
+            perform put(revision, count, step ->> 1, decode(step ->> 2, 'hex'), (step ->> 3)::bigint);
         when 'delete' then
-            perform change(revision, step ->> 1, null, null);
+            perform remove(revision, count + 1, step ->> 1, step ->> 1 || ' ');
+            count := count + 1;
         when 'delete range' then
-            deleted := '[]';
-            for gone in select key from keys where key >= step ->> 1 and key < step ->> 2 order by key loop
-                perform change(revision, gone, null, null);
-                deleted := deleted || to_jsonb(gone);
-            end loop;
-            result := deleted;
+            result := remove(revision, count + 1, step ->> 1, step ->> 2);
+            count := count + jsonb_array_length(result);
         when 'get' then
             select coalesce((select to_jsonb(made) from keys where key = step ->> 1), 'null') into result;
         when 'count' then
-            select to_jsonb(count(*)) into result from keys where key >= step ->> 1 and key < step ->> 2;
+            select to_jsonb(pg_catalog.count(*)) into result from keys where key >= step ->> 1 and key < step ->> 2;
         when 'first' then
             select coalesce((select shown(k) from keys k where key >= step ->> 1 and key < step ->> 2
                 order by key limit 1), 'null') into result;
         when 'within' then
-            declare
-                inner_so boolean := path[nth];
-                inner_results jsonb;
-            begin
-                select r.nth, r.revision, r.results into nth, revision, inner_results
-                    from run(step -> 1, path, now, nth, revision) r;
-                result := jsonb_build_array(inner_so, inner_results);
-            end;
+            is_of_inner := path[nth];
+            select r.nth, r.revision, r.count, r.results into nth, revision, count, of_inner
+                from run(step -> 1, path, now, nth, revision, count) r;
+            result := jsonb_build_array(is_of_inner, of_inner);
         end case;
         results := results || jsonb_build_array(result);
     end loop;
 end $$;
 
 -- A key as it is told.
-create function shown(k keys) returns jsonb immutable language sql
+create function shown(k keys) returns jsonb stable language sql
 return jsonb_build_array(k.key, encode(k.value, 'hex'), k.made, k.written, k.lease);
 
 -- A change as it is told.
-create function shown(c changes) returns jsonb immutable language sql
+create function shown(c changes) returns jsonb stable language sql
 return jsonb_build_array(c.key, encode(c.value, 'hex'), c.made, c.revision, c.lease);
 
 -- What a call answers while the machines put back their keys.
@@ -260,18 +254,13 @@ begin
 end $$;
 
 -- The store and its revision, as a part of each answer.
-create function stamp(p present) returns jsonb immutable language sql
+create function stamp(p present) returns jsonb stable language sql
 return jsonb_build_object('store', p.store, 'era', p.era, 'revision', p.revision);
-
--- Who watches what has changed in this revision, besides the one that has changed it.
-create function concerned(revision bigint, listener bigint) returns jsonb stable language sql
-return (select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) from changes c
-    join watches w on w.place = c.place
-    where c.revision = concerned.revision and w.listener <> concerned.listener);
 
 -- Runs a transaction: checks, steps if they hold, steps if not. All or nothing.
 create function transact(transaction jsonb, listener bigint) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     path boolean[];
@@ -283,7 +272,7 @@ begin
         perform recovering();
     end if;
     path := path_of(transaction);
-    select * into done from run(transaction, path, now, 1, null);
+    select * into done from run(transaction, path, now, 1, null, 0);
     if done.revision is not null then
         -- With each place, the revision of the change before. So who has heard of that one has heard of all.
         select jsonb_agg(jsonb_build_array(place, before, told)) into news from (
@@ -292,7 +281,9 @@ begin
                     where b.place = c.place and b.revision < done.revision) as before
             from changes c where c.revision = done.revision group by c.place
         ) of_places;
-        others := concerned(done.revision, listener);
+        select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) into others
+            from changes c join watches w on w.place = c.place
+            where c.revision = done.revision and w.listener <> transact.listener;
     end if;
     now.revision := coalesce(done.revision, now.revision);
     return stamp(now) || jsonb_build_object(
@@ -318,7 +309,8 @@ end $$;
 -- The keys of a range, as of a revision, or as of now if that is 0. An earlier moment is found by what has happened
 -- since. How many keys are left out is told as well.
 create function list(first text, behind text, most bigint, at bigint) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
     oldest bigint;
@@ -348,7 +340,8 @@ end $$;
 
 -- The keys that stand under a lease.
 create function under(lease bigint) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -361,7 +354,8 @@ end $$;
 
 -- Begins a lease that lasts for so many milliseconds after each renewal.
 create function begin_lease(time_to_live int) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     -- A number that never returns.
@@ -379,7 +373,8 @@ end $$;
 --
 -- This waits for nobody's turn. While the lease's keys have to be put back, nothing is renewed.
 create function renew(lease bigint, mailbox text, observed bigint[]) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -405,7 +400,8 @@ end $$;
 -- How often a lease was renewed, for how long it lasts, and for how long it was not renewed, in milliseconds and for
 -- people alone.
 create function lease_of(lease bigint) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 begin
     return (select jsonb_build_array(time_to_live, greatest(0,
             (extract(epoch from clock_timestamp() - renewed) * 1000)::bigint))
@@ -414,7 +410,8 @@ end $$;
 
 -- Ends a lease, with all keys under it: any, or one that was renewed so often.
 create function end_lease(lease bigint, seen bigint) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     ended_in bigint;
@@ -430,9 +427,13 @@ begin
     delete from leases where id = lease;
     if exists (select from keys k where k.lease = end_lease.lease) then
         ended_in := next_revision(now);
-        perform change(ended_in, key, null, null) from
-            (select key from keys k where k.lease = end_lease.lease order by key) of_lease;
-        others := concerned(ended_in, 0);
+        with gone as (
+            delete from keys k where k.lease = end_lease.lease returning *
+        )
+        insert into changes select place_of(key), ended_in, row_number() over (order by key),
+            key, null, null, null, value, made, written, gone.lease from gone;
+        select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) into others
+            from changes c join watches w on w.place = c.place where c.revision = ended_in;
     end if;
     now.revision := coalesce(ended_in, now.revision);
     return stamp(now)
@@ -442,7 +443,8 @@ end $$;
 -- Puts back the keys that stand under leases of a machine, as that machine knows them. The recovery ends with the
 -- last one.
 create function put_back(of bigint[], kept jsonb) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
@@ -460,7 +462,8 @@ end $$;
 -- Ends the recovery, if each lease's keys are here. Where the list of machines may miss some, somebody has to have
 -- waited for as long as any lease lasts.
 create function end_recovery(has_waited boolean) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
@@ -483,7 +486,8 @@ end $$;
 -- Notes that this listener wants to be notified of what happens in these places, and no longer in those. Who was not
 -- here for an hour is forgotten: it is notified of nothing, and hears all the same when it asks.
 create function watch(listener bigint, places text[], no_longer text[]) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
@@ -501,7 +505,8 @@ end $$;
 -- What has happened in these places since these revisions. `kept` is the first revision of which everything is known:
 -- who has heard less has to list.
 create function news(places text[], since bigint[]) returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -519,14 +524,16 @@ end $$;
 
 -- Forgets changes that everybody has had time to hear of.
 create function forget(before bigint) returns void
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 begin
     delete from changes where revision < before;
 end $$;
 
 -- What the store is, for whoever connects.
 create function hello() returns jsonb
-language plpgsql security definer set search_path = @schema@, pg_catalog, pg_temp as $$
+language plpgsql security definer
+set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
 begin
     return (select jsonb_build_object('version', version, 'format', format) from store);
 end $$;

@@ -1,0 +1,112 @@
+//! A PostgreSQL that crashes has lost everything that was locked. The machines put it back.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use navlock_core::LockGuard;
+
+use super::{exclusive, machines, soon, until_waiting, witness::Witness};
+use crate::server::{DEADLINE, Server};
+
+/// Longer than it takes to start PostgreSQL: no lease ends by the clock.
+const LONG: Duration = Duration::from_secs(20);
+
+/// What is held stays held, also by names that a machine owns, and whoever waits waits on, in the same order.
+fn a_crash_loses_nothing(taken: u32) {
+    let mut server = Server::start();
+    let options = server.fresh().time_to_live(LONG).keep_names(taken);
+    let [a, b, c] = machines(&options);
+    let held = exclusive(&a, "db");
+    let alone = exclusive(&b, "alone");
+    let shared: Vec<LockGuard> =
+        [&a, &c].map(|locks| soon(locks.lock("both").shared()).unwrap()).into();
+    thread::scope(|scope| {
+        let second = scope.spawn(|| exclusive(&b, "db"));
+        until_waiting(&c, 1);
+        let third = scope.spawn(|| exclusive(&c, "db"));
+        until_waiting(&c, 2);
+        let last = alone.fencing_token();
+        server.restart();
+        // A look waits for the end of the recovery.
+        let seen = soon(b.query()).unwrap();
+        assert_eq!((seen.held.len(), seen.pending.len()), (4, 2), "{seen:?}");
+        for guard in shared.iter().chain([&held, &alone]) {
+            assert!(!guard.is_lost(), "{guard:?}");
+        }
+        assert!(soon(c.lock("both").if_available()).unwrap().is_none());
+        assert!(!second.is_finished() && !third.is_finished());
+        drop(held);
+        let second = second.join().unwrap();
+        assert!(second.fencing_token() > last);
+        assert!(!third.is_finished());
+        drop(second);
+        drop(third.join().unwrap());
+    });
+    drop((alone, shared));
+    drop(exclusive(&a, "both"));
+}
+
+#[test]
+fn a_crash_of_the_server_loses_no_lock() {
+    a_crash_loses_nothing(0);
+}
+
+#[test]
+fn a_crash_of_the_server_loses_no_name_that_a_machine_owns() {
+    a_crash_loses_nothing(1);
+}
+
+/// What a machine that is gone has held is free when its lease is over, and nothing is granted before that.
+#[test]
+fn a_machine_that_is_gone_is_waited_for_after_a_crash() {
+    let mut server = Server::start();
+    let options = server.fresh().time_to_live(Duration::from_secs(3)).keep_names(0);
+    let [a] = machines(&options);
+    // Nobody keeps it.
+    let added = server.psql(&format!("select {}.begin_lease(3000)", options.schema_name()));
+    assert!(added.status.success(), "{added:?}");
+    server.restart();
+    let since = Instant::now();
+    drop(exclusive(&a, "db"));
+    let waited = since.elapsed();
+    assert!(waited > Duration::from_millis(2500), "{waited:?}");
+}
+
+/// Crash after crash, under load: one holder at a time, no token twice, nobody is stuck, and no lock is lost.
+#[test]
+fn crash_after_crash_nobody_is_beside_a_holder() {
+    for taken in [0, 2] {
+        let mut server = Server::start();
+        let options = server.fresh().time_to_live(LONG).keep_names(taken);
+        let machines: [_; 3] = machines(&options);
+        let (witness, is_over) = (Witness::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for locks in &machines {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        while !is_over.load(Ordering::Relaxed) {
+                            witness.enter(exclusive(locks, "db"), Duration::from_millis(1));
+                        }
+                    });
+                }
+            }
+            for _ in 0..5 {
+                let (before, since) = (witness.grants(), Instant::now());
+                while witness.grants() < before + 50 {
+                    assert!(
+                        since.elapsed() < DEADLINE,
+                        "{} grants since a crash",
+                        witness.grants() - before
+                    );
+                    thread::sleep(Duration::from_millis(10));
+                }
+                server.restart();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(witness.losses(), 0);
+    }
+}
