@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 22] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 23] = [
     ("navlock-platform", &[]),
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
@@ -22,9 +22,16 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 22] = [
     ("navlock-machines", &["navlock-platform", "navlock-engine", "navlock-core"]),
     ("navlock-etcd-client", &[]),
     ("navlock-etcd", &["navlock-core", "navlock-machines", "navlock-etcd-client"]),
+    ("navlock-postgres", &["navlock-core", "navlock-machines"]),
     ("navlock-browser", &["navlock-core"]),
-    ("navlock", &["navlock-core", "navlock-broker", "navlock-etcd", "navlock-browser"]),
-    ("navlock-cli", &["navlock-platform", "navlock", "navlock-broker", "navlock-etcd"]),
+    (
+        "navlock",
+        &["navlock-core", "navlock-broker", "navlock-etcd", "navlock-postgres", "navlock-browser"],
+    ),
+    (
+        "navlock-cli",
+        &["navlock-platform", "navlock", "navlock-broker", "navlock-etcd", "navlock-postgres"],
+    ),
     ("navlock-node", &["navlock", "navlock-platform"]),
     ("navlock-js", &["navlock-core"]),
     ("navlock-boa", &["navlock", "navlock-js"]),

@@ -68,13 +68,14 @@
 //! | `carried` | `navlock::serve_if_asked()`: a program is its own broker, and `local()` needs no `navlock` in the path | no |
 //! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
 //! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
+//! | `postgres` | `navlock::postgres()`: the same on one PostgreSQL, which `navlock::init_postgres()` sets up | no |
 //! | `browser` | `navlock::browser()`: locks that all pages and workers of an origin share, the browser's own; for `wasm32-unknown-unknown` alone | no |
 //! | `serde` | [`LockManagerSnapshot`] is written and read as the specification has it | no |
 //! | `metrics` | waits and holds are measured, by the facade [`metrics`]: `navlock::describe_metrics()` says what | no |
 //!
-//! What happens to connections with the broker and with etcd is told by [`tracing`], to whoever has a
-//! subscriber: the targets are `navlock::client`, `navlock::etcd` and `navlock::machines`. Names of locks are in
-//! none of it above the level debug.
+//! What happens to connections with the broker, etcd and PostgreSQL is told by [`tracing`], to whoever has a
+//! subscriber: the targets are `navlock::client`, `navlock::etcd`, `navlock::postgres` and `navlock::machines`.
+//! Names of locks are in none of it above the level debug.
 //!
 //! Read on: [`LockManager`], then ARCHITECTURE.md and CONFORMANCE.md in the repository.
 //!
@@ -90,6 +91,8 @@ mod browser;
 mod etcd;
 #[cfg(feature = "local")]
 mod local;
+#[cfg(feature = "postgres")]
+mod postgres;
 
 pub use navlock_core::*;
 
@@ -99,6 +102,8 @@ pub use crate::browser::*;
 pub use crate::etcd::*;
 #[cfg(feature = "local")]
 pub use crate::local::*;
+#[cfg(feature = "postgres")]
+pub use crate::postgres::*;
 
 /// The user agent that all of this process shares: locks between its tasks and threads.
 ///
