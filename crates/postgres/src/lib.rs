@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod evict;
 mod failures;
+mod health;
 mod keeping;
 mod kept;
 mod messages;
@@ -15,10 +17,13 @@ use navlock_core::{Error, UserAgent};
 use navlock_machines::reach::MachinesReach;
 
 pub use crate::{
+    evict::evict,
+    health::{Health, check, machines},
     options::PostgresOptions,
     schema::{init, remove, schema},
     store::Postgres,
 };
+pub use navlock_machines::eviction::Evict;
 
 /// The reach of many machines, by one connection to a PostgreSQL.
 pub type PostgresReach = MachinesReach<Postgres>;

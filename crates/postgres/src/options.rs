@@ -4,10 +4,13 @@ use std::{fmt, time::Duration};
 
 use navlock_core::{Error, Refusal};
 use navlock_machines::key_store::KeeperOptions;
-use tokio_postgres::Config;
+use tokio_postgres::{Config, config::Host};
 
 /// The shortest time to live of a lease.
 const SHORTEST: Duration = Duration::from_secs(2);
+
+/// The port of a PostgreSQL, if none is given.
+const PORT: u16 = 5432;
 
 /// Which PostgreSQL to use, and how.
 ///
@@ -26,6 +29,7 @@ const SHORTEST: Duration = Duration::from_secs(2);
 pub struct PostgresOptions {
     url: String,
     listen_url: Option<String>,
+    password: Option<String>,
     schema: String,
     pub(crate) keeper: KeeperOptions,
 }
@@ -37,6 +41,7 @@ impl PostgresOptions {
         Self {
             url: url.into(),
             listen_url: None,
+            password: None,
             schema: "navlock".to_owned(),
             keeper: KeeperOptions::default(),
         }
@@ -48,6 +53,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn listen_url(mut self, url: impl Into<String>) -> Self {
         self.listen_url = Some(url.into());
+        self
+    }
+
+    /// The password, in place of one in the URLs.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
         self
     }
 
@@ -105,6 +117,27 @@ impl PostgresOptions {
         &self.schema
     }
 
+    /// Where the database is, for people: `host:port/database`, without users and passwords.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the options cannot be used.
+    pub fn address(&self) -> Result<String, Error> {
+        let (config, _) = (self.config()?, self.listen_config()?);
+        let host = |host: &Host| match host {
+            Host::Tcp(name) => name.clone(),
+            #[cfg(unix)]
+            Host::Unix(path) => path.display().to_string(),
+        };
+        let ports = config.get_ports();
+        let each = config.get_hosts().iter().enumerate().map(|(at, one)| {
+            let port = ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
+            format!("{}:{port}", host(one))
+        });
+        let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+        Ok(format!("{}/{database}", each.collect::<Vec<_>>().join(",")))
+    }
+
     /// The configuration of the connections for calls.
     ///
     /// # Errors
@@ -135,12 +168,24 @@ impl PostgresOptions {
     }
 
     fn parse(&self, url: &str) -> Result<Config, Error> {
-        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+        let wrong = |what: &str| {
             Refusal::new(format!(
-                "this is no URL of a PostgreSQL ({error}); give postgres://user@host/database"
+                "this is no URL of a PostgreSQL ({what}); give postgres://user@host/database"
             ))
-            .caused_by(error)
-        })?;
+        };
+        // Another URL would be taken for keywords, and the error would repeat what may be a password.
+        if url.contains("://") && !url.starts_with("postgres") {
+            return Err(wrong("it begins otherwise").into());
+        }
+        let parsed = url.parse();
+        let mut config: Config = parsed
+            .map_err(|error: tokio_postgres::Error| wrong(&error.to_string()).caused_by(error))?;
+        if config.get_hosts().is_empty() {
+            return Err(wrong("it names no host").into());
+        }
+        if let Some(password) = &self.password {
+            config.password(password);
+        }
         config.connect_timeout(self.keeper.times.timeout);
         if config.get_application_name().is_none() {
             config.application_name("navlock");
@@ -156,5 +201,34 @@ impl fmt::Debug for PostgresOptions {
             .field("schema", &self.schema)
             .field("keeper", &self.keeper)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_and_an_error_show_no_password() {
+        let address =
+            |url: &str| PostgresOptions::new(url).address().map_err(|error| error.to_string());
+        for (url, shown) in [
+            ("postgres://ada:s3cret@db.example/locks", "db.example:5432/locks"),
+            ("postgresql://ada:s3cret@a:1,b:2/locks", "a:1,b:2/locks"),
+            ("host=db user=ada password=s3cret", "db:5432/ada"),
+        ] {
+            assert_eq!(address(url).as_deref(), Ok(shown));
+        }
+        for url in [
+            "https://ada:s3cret@db?x=1",
+            "s3cret",
+            "postgres://ada:s3cret@db:port/locks",
+            "postgres:///locks?password=s3cret",
+        ] {
+            let said = address(url).unwrap_err();
+            assert!(said.contains("give postgres://") && !said.contains("s3cret"), "{said}");
+        }
+        let wrong = PostgresOptions::new("postgres://db").schema("A b").address().unwrap_err();
+        assert!(wrong.to_string().contains("cannot be the schema"), "{wrong}");
     }
 }
