@@ -13,7 +13,7 @@
 //! ```
 
 use std::{
-    fmt,
+    env, fmt,
     path::{Path, PathBuf},
 };
 
@@ -36,6 +36,15 @@ pub struct Line {
     home: Home,
     file: PathBuf,
     number: usize,
+}
+
+/// The variables that name a store for all buckets of the user's own broker.
+pub(crate) const OF_OWN: [&str; 2] = ["NAVLOCK_ETCD", "NAVLOCK_POSTGRES"];
+
+/// The variable that names a store for all buckets of the user's own broker, if one is set. An empty variable counts as
+/// unset.
+pub fn variable_of_own() -> Option<&'static str> {
+    OF_OWN.into_iter().find(|name| env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 /// Whose broker a bucket lives with.
@@ -182,18 +191,24 @@ fn home(pattern: &str, table: BucketTable) -> Result<Home, String> {
     if pattern.is_empty() || pattern.matches('*').count() > 1 {
         return Err(format!("{pattern:?} is no bucket; write its name, with one * at most"));
     }
-    match table {
-        BucketTable { system: true, etcd: Some(_) } => {
-            Err(format!("{pattern:?} is to live in two places; leave out system or etcd"))
+    let (key, store) = match table {
+        BucketTable { system: true, etcd: None, postgres: None } => return Ok(Home::System),
+        BucketTable { system: false, etcd: Some(store), postgres: None } => ("etcd", store),
+        BucketTable { system: false, etcd: None, postgres: Some(store) } => ("postgres", store),
+        BucketTable { system: false, etcd: None, postgres: None } => return Ok(Home::Own),
+        BucketTable { .. } => {
+            return Err(format!(
+                "{pattern:?} is to live in two places; leave out all but one of system, etcd and postgres"
+            ));
         }
-        BucketTable { system: true, etcd: None } => Ok(Home::System),
-        BucketTable { etcd: Some(store), .. } if is_store(&store) => Ok(Home::Store(store)),
-        // It may be a URL, with a password.
-        BucketTable { etcd: Some(_), .. } => Err(format!(
-            "{pattern:?}: etcd is to be the name of a store; write its endpoints into [stores.NAME]"
-        )),
-        BucketTable { .. } => Ok(Home::Own),
+    };
+    if is_store(&store) {
+        return Ok(Home::Store(store));
     }
+    // It may be a URL, with a password.
+    Err(format!(
+        "{pattern:?}: {key} is to be the name of a store; write where it is into [stores.NAME]"
+    ))
 }
 
 fn line_number(text: &str, start: usize) -> usize {
@@ -281,8 +296,17 @@ mod tests {
             let said = wrong(text);
             assert!(said.starts_with(starts) && said.contains(contains), "{text:?}: {said}");
         }
-        let two = format!("[buckets.a]\nsystem = true\netcd = \"main\"\n{STORES}");
-        assert!(wrong(&two).contains("two places"));
+        for (one, other) in [
+            ("system = true", "etcd = \"main\""),
+            ("system = true", "postgres = \"main\""),
+            ("etcd = \"main\"", "postgres = \"main\""),
+        ] {
+            assert!(
+                wrong(&format!("[buckets.a]\n{one}\n{other}\n{STORES}")).contains("two places")
+            );
+        }
+        let buckets = of(&[&format!("[buckets.a]\npostgres = \"main\"\n{STORES}")]).unwrap();
+        assert_eq!(buckets.line_of("a").map(Line::home), Some(&Home::Store("main".to_owned())));
         let said = wrong("[buckets.a]\netcd = \"http://root:secret@a:1\"\n");
         assert!(said.contains("the name of a store") && !said.contains("secret"), "{said}");
         for (text, what) in [

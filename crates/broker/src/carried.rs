@@ -17,6 +17,7 @@ use navlock_platform::{
 
 use crate::{
     Place,
+    buckets::variable_of_own,
     daemon::{self, Options},
     settings_file::ForClients,
     settings_files,
@@ -31,7 +32,7 @@ use crate::{
 /// are. `NAVLOCK_BIN` still names another program to start.
 ///
 /// The broker serves all programs of the user, as `navlock daemon run` does. It writes no log and keeps
-/// the locks of this machine alone: it refuses to start where the settings ask for etcd.
+/// the locks of this machine alone: it refuses to start where the settings ask for a store.
 ///
 /// ```no_run
 /// fn main() -> Result<(), navlock::Error> {
@@ -60,8 +61,8 @@ fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {
     inheritance::leave(true);
     leave_terminal();
     let place = Place::from_env()?;
-    if place.store().is_some() || env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty()) {
-        let why = "the settings ask for etcd, which the broker that a program carries does not use; \
+    if place.store().is_some() || variable_of_own().is_some() {
+        let why = "the settings ask for a store, which the broker that a program carries does not use; \
                    install navlock, and set NAVLOCK_BIN to its path";
         return Err(why.into());
     }

@@ -10,7 +10,10 @@ use navlock_core::{Error, Unreachable, UnreachableKind};
 use navlock_platform::user::UserId;
 use navlock_wire::{CodecError, MAX_FRAME};
 
-use crate::{PlaceError, SettingsError, SystemError, private_tmp, system_error::time as in_words};
+use crate::{
+    PlaceError, SettingsError, SystemError, buckets::variable_of_own, private_tmp,
+    system_error::time as in_words,
+};
 
 /// Why there is no connection.
 ///
@@ -186,9 +189,11 @@ impl fmt::Display for Reason {
                  navlock daemon run --system)",
             ),
             Self::NotRunning => f.write_str("it is not running; the next client that needs it starts it"),
-            Self::NotShared => f.write_str(
-                "it keeps locks of this machine only, but NAVLOCK_ETCD is set; 'navlock daemon stop' \
-                 ends it, and the next one shares its locks",
+            Self::NotShared => write!(
+                f,
+                "it keeps locks of this machine only, but {} is set; 'navlock daemon stop' ends it, and the next one \
+                 shares its locks",
+                variable_of_own().unwrap_or("NAVLOCK_ETCD")
             ),
             Self::NotNavlock(error) => {
                 f.write_str(

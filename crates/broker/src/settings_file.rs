@@ -35,4 +35,5 @@ pub(crate) struct BucketTable {
     #[serde(default)]
     pub(crate) system: bool,
     pub(crate) etcd: Option<String>,
+    pub(crate) postgres: Option<String>,
 }

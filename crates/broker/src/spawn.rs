@@ -22,8 +22,8 @@ use navlock_platform::{
 use self::startup_lines::wait_until_ready;
 pub use self::startup_lines::{READY_LINE, WAITS_FOR};
 use crate::{
-    CLIENT_LOGS, Place, PlaceError, connect_error::Reason, deadline::Deadline, lock_file,
-    place::STORE_VARIABLE, this_process::program_name,
+    CLIENT_LOGS, Place, PlaceError, buckets::OF_OWN, connect_error::Reason, deadline::Deadline,
+    lock_file, place::STORE_VARIABLE, this_process::program_name,
 };
 
 /// How long a daemon may take to accept a client, and to answer its first message.
@@ -196,8 +196,10 @@ fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<()
         .envs(is_own.then_some((MARKER, "1")));
     command.env_remove(STORE_VARIABLE);
     if place.store().is_some() {
-        // The broker of a store is on no other etcd.
-        command.env_remove("NAVLOCK_ETCD");
+        // The broker of a store is on no other one.
+        for variable in OF_OWN {
+            command.env_remove(variable);
+        }
     }
     let_go(&mut command);
     let mut child = command.spawn().map_err(failed)?;

@@ -2,7 +2,12 @@
 
 use std::{env, path::PathBuf, time::Duration};
 
-use crate::{Place, PlaceError, buckets::Buckets, connect_error::ConnectError, deadline::Deadline};
+use crate::{
+    Place, PlaceError,
+    buckets::{Buckets, variable_of_own},
+    connect_error::ConnectError,
+    deadline::Deadline,
+};
 
 /// Which broker to connect to, and how to start it.
 ///
@@ -64,8 +69,8 @@ impl ConnectOptions {
 
     /// Whether the broker must be one whose locks are seen beyond this machine. If it must be and is not,
     /// connecting fails with [`Reason::NotShared`](crate::Reason::NotShared). Without this option, the
-    /// broker must be such a one if it is that of a store, or if `NAVLOCK_ETCD` is set, because whoever has set
-    /// the variable relies on that.
+    /// broker must be such a one if it is that of a store, or if `NAVLOCK_ETCD` or `NAVLOCK_POSTGRES` is set, because
+    /// whoever has set the variable relies on that.
     #[must_use]
     pub fn shared(mut self, must_be: bool) -> Self {
         self.shared = Some(must_be);
@@ -112,8 +117,8 @@ impl ConnectOptions {
     }
 
     pub(super) fn must_be_shared(&self, place: &Place) -> bool {
-        let is_set = || env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty());
-        let says = || place.store().is_some() || is_set() && !place.is_of_system();
+        let says =
+            || place.store().is_some() || variable_of_own().is_some() && !place.is_of_system();
         self.shared.unwrap_or_else(says)
     }
 }
