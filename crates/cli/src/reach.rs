@@ -1,8 +1,8 @@
-//! Where a broker's locks are seen: on this machine, or on all machines that use one etcd.
+//! Where a broker's locks are seen: on this machine, or on all machines that use one store.
 
 use navlock::{Error, Place, Reason, UserAgent};
 
-use crate::settings::Etcd;
+use crate::settings::Store;
 
 /// Why locks may be held although there is no broker at this place. `None` if none is held then.
 pub(crate) fn unseen(place: &Place) -> Option<String> {
@@ -17,31 +17,41 @@ pub(crate) fn unseen(place: &Place) -> Option<String> {
     ))
 }
 
-/// The user agent of a broker that uses this etcd.
+/// The user agent of a broker that uses this store.
 ///
 /// # Errors
 ///
-/// Why there is no user agent: etcd does not answer or refuses, or this program cannot speak to it. The
+/// Why there is no user agent: the store does not answer or refuses, or this program cannot speak to it. The
 /// error of the layer beneath stays the source.
-#[cfg(feature = "etcd")]
-pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
+pub(crate) fn connect(store: &Store) -> Result<UserAgent, Error> {
+    #[cfg(any(feature = "etcd", feature = "postgres"))]
     use navlock::blocking::block_on;
 
-    block_on(navlock_etcd::etcd(etcd.options.clone())).map_err(|error| {
-        let origin = &etcd.origin;
-        let message =
-            format!("{error} (it is the etcd of {origin}; 'navlock doctor' says what is wrong)");
-        match error {
-            Error::Unreachable(why) => why.with_message(message).into(),
-            Error::Refused(why) => why.with_message(message).into(),
-            error => error,
-        }
-    })
+    match store {
+        #[cfg(feature = "etcd")]
+        Store::Etcd(etcd) => block_on(navlock_etcd::etcd(etcd.options.clone()))
+            .map_err(|error| with_origin(error, store)),
+        #[cfg(not(feature = "etcd"))]
+        Store::Etcd(etcd) => Err(etcd.unusable().into()),
+        #[cfg(feature = "postgres")]
+        Store::Postgres(postgres) => block_on(navlock_postgres::postgres(postgres.options.clone()))
+            .map_err(|error| with_origin(error, store)),
+        #[cfg(not(feature = "postgres"))]
+        Store::Postgres(postgres) => Err(postgres.unusable().into()),
+    }
 }
 
-#[cfg(not(feature = "etcd"))]
-pub(crate) fn connect(etcd: &Etcd) -> Result<UserAgent, Error> {
-    Err(etcd.unusable().into())
+/// The error, with where the store is named.
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+fn with_origin(error: Error, store: &Store) -> Error {
+    let (kind, origin) = (store.kind(), store.origin());
+    let message =
+        format!("{error} (it is the {kind} of {origin}; 'navlock doctor' says what is wrong)");
+    match error {
+        Error::Unreachable(why) => why.with_message(message).into(),
+        Error::Refused(why) => why.with_message(message).into(),
+        error => error,
+    }
 }
 
 #[cfg(all(test, unix, feature = "etcd"))]
@@ -60,10 +70,10 @@ mod tests {
         fs::write(&file, etcd).unwrap();
         fs::write(&password, "s3cret\n").unwrap();
         fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
-        let args = SettingsArgs { etcd: None, config: Some(file) };
-        let etcd = Settings::load(&args, Some("main")).unwrap().etcd.unwrap();
+        let args = SettingsArgs { etcd: None, postgres: None, config: Some(file) };
+        let store = Settings::load(&args, Some("main")).unwrap().store.unwrap();
         fs::remove_file(&password).unwrap();
-        let error = connect(&etcd).err().unwrap();
+        let error = connect(&store).err().unwrap();
         assert!(error.to_string().contains("'navlock doctor' says what is wrong"), "{error}");
         let system = iter::successors(error.source(), |&error| error.source())
             .find_map(|error| error.downcast_ref::<io::Error>());

@@ -291,8 +291,7 @@ impl<'a> Surroundings<'a> {
                     }
                     None => "ends by itself when its lease has run out".to_owned(),
                 };
-                let does =
-                    format!("removes it from etcd at once, if {host} is gone: otherwise it {ends}");
+                let does = format!("removes it at once, if {host} is gone: otherwise it {ends}");
                 add("evict", does, format!("navlock evict{bucket} {quoted} {id}"), None);
             }
             if let Some(navlock) = navlock.filter(|_| is_held) {

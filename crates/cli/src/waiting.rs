@@ -11,12 +11,14 @@ use std::{
 };
 
 use navlock::{
-    Error, Inspected, LockManager, Mode, Position, ResourceName, UnreachableKind, host::process,
+    Error, Inspected, LockManager, Mode, Place, Position, ResourceName, UnreachableKind,
+    host::process,
 };
 
 use crate::{
     exit,
     remedy::line_if_stopped,
+    settings::kind_at,
     terminal,
     text::{WIDEST_NAME, clipped, meta, printable, shortened, user_at_host},
     time::elapsed,
@@ -53,6 +55,8 @@ type Question<'a> = Pin<Box<dyn Future<Output = Result<Position, Error>> + 'a>>;
 /// this writes only if there is room.
 pub(crate) struct Waiting<'a> {
     locks: &'a LockManager,
+    /// Where the broker is, whose store may not answer.
+    place: &'a Place,
     name: ResourceName,
     mode: Mode,
     since: Instant,
@@ -74,6 +78,7 @@ pub(crate) struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     pub(crate) fn new(
         locks: &'a LockManager,
+        place: &'a Place,
         name: ResourceName,
         mode: Mode,
         verbosity: Verbosity,
@@ -81,6 +86,7 @@ impl<'a> Waiting<'a> {
         let since = Instant::now();
         Self {
             locks,
+            place,
             name,
             mode,
             since,
@@ -97,7 +103,7 @@ impl<'a> Waiting<'a> {
 
     /// Notes that the wait is over, and that the wait for the lock of this name begins.
     pub(crate) fn begin_next(&mut self, name: ResourceName, mode: Mode) {
-        *self = Self::new(self.locks, name, mode, self.verbosity);
+        *self = Self::new(self.locks, self.place, name, mode, self.verbosity);
     }
 
     /// When [`tick`](Self::tick) has to be called.
@@ -169,7 +175,7 @@ impl<'a> Waiting<'a> {
         let known = self.known.as_ref().filter(|(_, at)| at.elapsed() < REDRAWN + ANSWER);
         let known = known.map(|(known, _)| known);
         let suspended = self.locks.term().and_then(|term| term.suspended());
-        let silent = suspended.map(|(silent, _)| silent);
+        let silent = suspended.map(|(silent, _)| (kind_at(self.place), silent));
         let columns = if is_drawable() { terminal::size(&io::stderr()) } else { None };
         // There has to be room for the holder.
         let widest = columns.map_or(WIDEST_NAME, |(columns, _)| WIDEST_NAME.min(columns / 4));
@@ -229,14 +235,14 @@ fn sentence(
     mode: Mode,
     time: Duration,
     known: Option<&Position>,
-    silent: Option<Duration>,
+    silent: Option<(&str, Duration)>,
     outage: Option<&str>,
 ) -> String {
     let mut said = format!("navlock: waiting for {name} ({mode}) {}", elapsed(time));
     // Writing to a string does not fail.
-    if let Some(silent) = silent {
+    if let Some((store, silent)) = silent {
         // Everything else that is known may be old.
-        let _ = write!(said, "; etcd has not answered for {}", elapsed(silent));
+        let _ = write!(said, "; {store} has not answered for {}", elapsed(silent));
     } else if let Some(outage) = outage {
         let _ = write!(said, "; {outage}");
     }
@@ -357,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_waiter_is_told_of_an_outage() {
-        let (time, silent) = (Duration::from_secs(12), Some(Duration::from_secs(4)));
+        let (time, silent) = (Duration::from_secs(12), Some(("etcd", Duration::from_secs(4))));
         assert_eq!(
             sentence("\"db\"", Mode::Exclusive, time, None, silent, Some("cannot reach etcd")),
             "navlock: waiting for \"db\" (exclusive) 12s; etcd has not answered for 4s"

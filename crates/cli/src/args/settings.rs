@@ -11,7 +11,8 @@ use clap::{
 pub(crate) const HELP: &str = "\
 Clients start brokers without options, so the settings are in files: ~/.config/navlock/config.toml
 and /etc/navlock.toml. Both are read, and what the first says goes before what the second says. They
-do not depend on who starts the broker. NAVLOCK_ETCD does: it is for containers and tests.
+do not depend on who starts the broker. NAVLOCK_ETCD and NAVLOCK_POSTGRES do: they are for
+containers and tests.
 
   socket = \"/run/navlock-users/{uid}/sock\"  # where this user's own broker is
   delegate = true                      # clients can take a name again without asking the broker,
@@ -29,6 +30,8 @@ A pattern has one * at most, and the longest that fits counts:
   system = true                        # on this machine, for several users: see --system
   [buckets.\"fleet-*\"]
   etcd = \"main\"                        # in this store, for all machines that use it
+  [buckets.\"jobs\"]
+  postgres = \"db\"                      # the same, in a store on PostgreSQL
   [buckets.\"fleet-cache\"]             # on this machine after all
 
 Each store has a broker of its own. It can be started by 'navlock daemon run --store main'.
@@ -59,9 +62,19 @@ fails. You can replace them at any time.
 An etcd with --auto-tls cannot be used, because navlock does not support keys of its kind (P-521).
 Give the etcd a certificate by --cert-file and --key-file.
 
-For etcd only the endpoints are required. NAVLOCK_ETCD and --etcd name the endpoints of an etcd for
-all buckets of the user's own broker, without further settings: those that no line names, and those
-whose line has no key.
+A store may be on PostgreSQL instead. It has time-to-live, margin, keep-names and password-file as
+above, and of its own:
+
+  [stores.db]
+  postgres = \"postgres://locks@db.example/navlock\"  # 'navlock postgres init' sets it up
+  listen-url = \"postgres://locks@direct.example/navlock\"  # past a pooler, for notifications
+  schema = \"navlock\"                   # other schemas do not see these locks
+
+The password of PostgreSQL is read when the broker starts.
+
+Only the endpoints or the URL are required. NAVLOCK_ETCD and --etcd name the endpoints of an etcd,
+NAVLOCK_POSTGRES and --postgres the URL of a PostgreSQL, for all buckets of the user's own broker,
+without further settings: those that no line names, and those whose line has no key.
 
 NAVLOCK_SOCKET goes before the setting socket. {uid} stands for the user's number.
 
@@ -70,7 +83,7 @@ a file that --config or NAVLOCK_CONFIG names is not checked for this. Other user
 to read the files of the password and the key. Relative paths start at the folder of the settings
 file.";
 
-/// On which etcd a broker is, if on one.
+/// On which store a broker is, if on one.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
     /// The endpoints of an etcd by which machines share the locks of all buckets of the user's own broker.
@@ -78,6 +91,12 @@ pub(crate) struct SettingsArgs {
     /// Separate endpoints by commas. With --store, they are used in place of the store's own.
     #[arg(long, env = "NAVLOCK_ETCD", hide_env_values = true, value_name = "URL,...")]
     pub(crate) etcd: Option<String>,
+
+    /// The URL of a PostgreSQL, in place of an etcd: `postgres://user@host/database`.
+    ///
+    /// All users of a machine can see options, so write no password there: the settings can name a file of it.
+    #[arg(long, env = "NAVLOCK_POSTGRES", hide_env_values = true, value_name = "URL")]
+    pub(crate) postgres: Option<String>,
 
     /// The settings file, instead of the user's and the machine's.
     #[arg(
@@ -99,6 +118,7 @@ mod tests {
 
         const FLAGS: &'static [Flag<Self>] = &[
             (&["--etcd a,b"], |settings| settings.etcd.as_deref() == Some("a,b")),
+            (&["--postgres u"], |settings| settings.postgres.as_deref() == Some("u")),
             (&["--config f"], |settings| settings.config.as_deref() == Some(Path::new("f"))),
         ];
     }

@@ -19,6 +19,7 @@ use super::{Context, inside::is_in_the_way, meeting::tell_of_sudo};
 use crate::{
     args::{RequestArgs, Take},
     exit::{self, Failure},
+    settings::kind_at,
     text::{printable, quoted_name},
     time::{elapsed, seconds, taken},
     verbosity::Verbosity,
@@ -162,8 +163,13 @@ impl<'a> Request<'a> {
         deadline: Option<Instant>,
     ) -> Result<Option<Answer>, Failure> {
         let Self { context, args, locks, .. } = self;
-        let mut waiting =
-            Waiting::new(locks, first.clone(), args.mode_of(first), context.verbosity);
+        let mut waiting = Waiting::new(
+            locks,
+            &context.place,
+            first.clone(),
+            args.mode_of(first),
+            context.verbosity,
+        );
         // How many of the locks people were told of.
         let mut told = 0;
         let mut since = Instant::now();
@@ -251,7 +257,8 @@ impl<'a> Request<'a> {
     /// the locks answers.
     fn ask(&self, name: &ResourceName) -> Result<Option<Position>, String> {
         if let Some((silent, _)) = self.locks.term().and_then(|term| term.suspended()) {
-            return Err(format!("etcd has not answered for {}", elapsed(silent)));
+            let store = kind_at(&self.context.place);
+            return Err(format!("{store} has not answered for {}", elapsed(silent)));
         }
         match block_on_timeout(self.locks.position(name.clone()), POSITION) {
             Some(Ok(known)) => Ok(Some(known)),

@@ -7,12 +7,13 @@ use navlock::{
     BrokerReach, ConnectError, ConnectOptions, Error, LockManager, Place, PlaceError, UserAgent,
 };
 
-use navlock_broker::buckets::{Home, Line};
+use navlock_broker::buckets::{Home, Line, variable_of_own};
 
 use super::Role;
 use crate::{
     args::{Common, SOCKET, STORE},
     exit::Failure,
+    settings,
     text::printable,
     verbosity::Verbosity,
 };
@@ -99,9 +100,9 @@ impl Context {
             None => Home::Own,
         };
         let bucket = printable(&format!("{:?}", self.bucket));
-        let is_set = env::var_os("NAVLOCK_ETCD").is_some_and(|etcd| !etcd.is_empty());
-        if is_set && here() == Home::Own {
-            return format!("the bucket {bucket} lives in the etcd that NAVLOCK_ETCD names");
+        if let Some(variable) = variable_of_own().filter(|_| here() == Home::Own) {
+            let kind = settings::kind_at(&self.place);
+            return format!("the bucket {bucket} lives in the {kind} that {variable} names");
         }
         match &self.home {
             Some(line) => format!("the bucket {bucket} lives {} ({line})", line.home()),

@@ -1,18 +1,23 @@
-//! `navlock evict`: removes from etcd what keeps a lock from being granted.
+//! `navlock evict`: removes from a store what keeps a lock from being granted.
 
 use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Args, builder::OsStringValueParser};
 use navlock::{ClientId, ResourceName};
 
+#[cfg(feature = "etcd")]
+use navlock_etcd::Evict;
+#[cfg(all(feature = "postgres", not(feature = "etcd")))]
+use navlock_postgres::Evict;
+
 use super::Context;
 use crate::{
     args::{SettingsArgs, values},
     exit::{Failure, UNREACHABLE, USAGE},
-    settings::{Etcd, Settings},
+    settings::{Settings, Store},
 };
 
-/// Removes a lock or a request of any client from etcd.
+/// Removes a lock or a request of any client from the etcd or the PostgreSQL that machines share.
 ///
 /// Use it for a key that blocks a name and is neither a lock nor a request. Such a key may not end by
 /// itself; 'navlock query' and 'navlock doctor' show it. Use it also for a lock or a request that another
@@ -22,14 +27,14 @@ use crate::{
 /// yourself, use 'navlock run --steal'.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The command talks to the etcd of the settings directly, as a broker does. It needs no broker. It
+The command talks to the store of the settings directly, as a broker does. It needs no broker. It
 removes only what it has found when it looked. A key that has changed since then stays.
 
 Exit codes:
   0   the lock, the request or the key was removed
   1   it does not exist, or has just changed
-  64  no etcd is named
-  69  the settings or the etcd cannot be used")]
+  64  no store is named
+  69  the settings or the store cannot be used")]
 pub(crate) struct EvictArgs {
     /// The lock's name.
     #[arg(value_parser = values::name(), required_unless_present = "key", requires = "client_id")]
@@ -39,7 +44,7 @@ pub(crate) struct EvictArgs {
     #[arg(value_name = "CLIENT ID")]
     client_id: Option<ClientId>,
 
-    /// The etcd key to remove, in place of a name and a client id.
+    /// The key to remove, in place of a name and a client id.
     #[arg(
         long, value_name = "KEY", conflicts_with_all = ["name", "client_id"],
         value_parser = OsStringValueParser::new()
@@ -53,27 +58,38 @@ pub(crate) struct EvictArgs {
 pub(super) fn evict(context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
     let settings = Settings::load(&args.settings, context.place.store());
     let settings = settings.map_err(|wrong| Failure::new(UNREACHABLE, wrong))?;
-    // The machine's broker has no etcd.
-    let etcd = settings.etcd.as_ref().filter(|_| !context.place.is_of_system());
-    let Some(etcd) = etcd else {
+    // The machine's broker has no store.
+    let store = settings.store.as_ref().filter(|_| !context.place.is_of_system());
+    let Some(store) = store else {
         let why = "locks of one machine end with their processes, and there is nothing to evict; \
-                   what is on etcd can be evicted: name its store (--store, --bucket) or its endpoints (--etcd)";
+                   what machines share can be evicted: name its store (--store, --bucket, --etcd or --postgres)";
         return Err(Failure::new(USAGE, why));
     };
-    evict_from(etcd, context, args)
+    // This does not go through the broker, because the same keys may be in the broker's way, and because the broker is
+    // not needed for it.
+    match store {
+        #[cfg(feature = "etcd")]
+        Store::Etcd(etcd) => {
+            evict_by(|what| navlock_etcd::evict(&etcd.options, what), context, args)
+        }
+        #[cfg(not(feature = "etcd"))]
+        Store::Etcd(etcd) => Err(Failure::new(UNREACHABLE, etcd.unusable())),
+        #[cfg(feature = "postgres")]
+        Store::Postgres(postgres) => {
+            evict_by(|what| navlock_postgres::evict(&postgres.options, what), context, args)
+        }
+        #[cfg(not(feature = "postgres"))]
+        Store::Postgres(postgres) => Err(Failure::new(UNREACHABLE, postgres.unusable())),
+    }
 }
 
-#[cfg(not(feature = "etcd"))]
-fn evict_from(etcd: &Etcd, _: &Context, _: &EvictArgs) -> Result<ExitCode, Failure> {
-    Err(Failure::new(UNREACHABLE, etcd.unusable()))
-}
-
-/// This does not go through the broker, because the same keys may be in the broker's way, and
-/// because the broker is not needed for it.
-#[cfg(feature = "etcd")]
-fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCode, Failure> {
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+fn evict_by(
+    evict: impl FnOnce(&Evict<'_>) -> Result<Vec<Vec<u8>>, navlock::Error>,
+    context: &Context,
+    args: &EvictArgs,
+) -> Result<ExitCode, Failure> {
     use navlock::Error;
-    use navlock_etcd::Evict;
     use navlock_platform::file::bytes;
 
     use crate::{
@@ -89,7 +105,7 @@ fn evict_from(etcd: &Etcd, context: &Context, args: &EvictArgs) -> Result<ExitCo
         // The definition of the arguments prevents all other combinations.
         _ => return Err(Failure::new(USAGE, "give a name and a client id, or --key")),
     };
-    let removed = navlock_etcd::evict(&etcd.options, &what).map_err(|error| match error {
+    let removed = evict(&what).map_err(|error| match error {
         Error::Refused(why) => Failure::new(CONFLICT, why),
         error => Failure::new(UNREACHABLE, error),
     })?;

@@ -15,6 +15,8 @@ mod man;
 mod meeting;
 mod named;
 mod outage;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod query;
 #[cfg(test)]
 mod reference;
@@ -44,7 +46,7 @@ use crate::{
 /// Named locks for commands, shared by all processes of a user on this machine.
 ///
 /// A lock is held while its command runs. When the command ends or dies, in whatever way, the lock is
-/// free at once. The locks are those of the Web Locks API. With etcd, many machines share them: see
+/// free at once. The locks are those of the Web Locks API. By an etcd or a PostgreSQL, many machines share them: see
 /// 'navlock daemon run --help'.
 #[derive(Debug, Parser)]
 #[command(name = "navlock", version, max_term_width = 100)]
@@ -78,6 +80,8 @@ pub(crate) enum Command {
     Daemon(daemon::DaemonArgs),
     Doctor(doctor::DoctorArgs),
     Evict(evict::EvictArgs),
+    #[cfg(feature = "postgres")]
+    Postgres(postgres::PostgresArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -115,6 +119,8 @@ pub(crate) fn dispatch(mut cli: Cli) -> Result<ExitCode, Failure> {
         Command::Daemon(args) => daemon::daemon(placed()?, &args),
         Command::Doctor(args) => doctor::doctor(&context, unplaced.as_ref(), &args),
         Command::Evict(args) => evict::evict(&context, &args),
+        #[cfg(feature = "postgres")]
+        Command::Postgres(args) => postgres::postgres(&context, &args),
         Command::Completions(args) => completions::completions(&args, Cli::command()),
         Command::Man(args) => man::man(&args, Cli::command()),
     }

@@ -1,4 +1,4 @@
-//! Warns a holder before its lock is lost, because etcd does not answer.
+//! Warns a holder before its lock is lost, because the store does not answer.
 
 use std::{fmt::Display, io::ErrorKind, ops::ControlFlow, thread, time::Duration};
 
@@ -8,6 +8,7 @@ use navlock_platform::socket;
 use super::{Context, repeating::Repeating};
 use crate::{
     exit::mention,
+    settings::kind_at,
     text::{printable, quoted_name},
     time::elapsed,
 };
@@ -26,6 +27,7 @@ pub(super) fn watch_for_outages(
     let (locks, whose) = (locks.clone(), whose(names));
     let (place, to_ask) = (context.place.clone(), context.options().only_questions());
     let mut is_told = false;
+    let mut store = "";
     let look = move || {
         let suspended = locks.term().and_then(|term| term.suspended());
         match suspended {
@@ -33,14 +35,15 @@ pub(super) fn watch_for_outages(
             Some((_, Duration::ZERO)) => return ControlFlow::Continue(()),
             Some((silent, left)) if !is_told => {
                 let is_none = is_nobody_there(&place);
-                mention(warning(silent, left, &whose, is_none));
+                store = kind_at(&place);
+                mention(warning(store, silent, left, &whose, is_none));
                 if is_none {
                     let to_ask = to_ask.clone();
                     tell_why_there_is_none(move || BrokerReach::connect_blocking(to_ask));
                 }
             }
             None if is_told && locks.term().is_some() => {
-                mention("etcd answers again");
+                mention(format_args!("{store} answers again"));
             }
             _ => return ControlFlow::Continue(()),
         }
@@ -73,12 +76,18 @@ fn tell_why_there_is_none<T, E: Display>(connect: impl FnOnce() -> Result<T, E> 
 
 /// `etcd has not answered for 4s; "db" is yours for 5s more`, or that there is no broker
 /// that could ask etcd.
-fn warning(silent: Duration, left: Duration, whose: &str, is_without_broker: bool) -> String {
+fn warning(
+    store: &str,
+    silent: Duration,
+    left: Duration,
+    whose: &str,
+    is_without_broker: bool,
+) -> String {
     let (silent, left) = (elapsed(silent), elapsed(left));
     let what = if is_without_broker {
-        format!("there is no broker, and etcd was last heard of {silent} ago")
+        format!("there is no broker, and {store} was last heard of {silent} ago")
     } else {
-        format!("etcd has not answered for {silent}")
+        format!("{store} has not answered for {silent}")
     };
     format!("{what}; {whose} yours for {left} more")
 }
@@ -98,13 +107,13 @@ mod tests {
     fn a_warning_says_how_long_there_is_left() {
         let names: Vec<ResourceName> = ["a", "b"].map(|name| name.try_into().unwrap()).into();
         let (silent, left) = (Duration::from_secs(4), Duration::from_secs(65));
-        let said = |names| warning(silent, left, &whose(names), false);
+        let said = |names| warning("etcd", silent, left, &whose(names), false);
         assert_eq!(
             said(&names[..1]),
             "etcd has not answered for 4s; \"a\" is yours for 1m05s more"
         );
         assert_eq!(
-            warning(silent, left, &whose(&names[..1]), true),
+            warning("etcd", silent, left, &whose(&names[..1]), true),
             "there is no broker, and etcd was last heard of 4s ago; \"a\" is yours for 1m05s more"
         );
         assert!(said(&names).contains("; 2 locks are yours for"), "{}", said(&names));

@@ -95,7 +95,7 @@ fn how_long_a_machine_has_left_that_is_not_heard_of_is_told() {
     assert_eq!(told(now + seconds(20)), "not heard of for 1m08s, ends in a moment");
     let remedies = seen.remedies(&name, &entry, true);
     let evict = remedies.iter().find(|remedy| remedy.kind == "evict").unwrap();
-    let does = "removes it from etcd at once, if there is gone: otherwise it ends in 12s, if there \
+    let does = "removes it at once, if there is gone: otherwise it ends in 12s, if there \
                 is not heard of again";
     assert_eq!(evict.does, does);
 }

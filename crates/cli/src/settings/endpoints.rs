@@ -3,7 +3,10 @@
 /// Checks each endpoint, and that there is one.
 pub(super) fn endpoints(given: &[String]) -> Result<Vec<String>, String> {
     if given.is_empty() {
-        return Err("no endpoints of etcd; write etcd = [\"host:2379\"] there".to_owned());
+        return Err(
+            "no endpoints of etcd; write etcd = [\"host:2379\"] there, or postgres = with a URL"
+                .to_owned(),
+        );
     }
     given.iter().map(|text| endpoint(text.trim())).collect()
 }

@@ -1,34 +1,23 @@
 //! How to speak to an etcd: the settings of a store, in the form that etcd's client takes.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
-use navlock::{Refusal, host::seconds};
+use navlock::Refusal;
 use navlock_etcd::{Credentials, EtcdOptions};
 
-use super::{endpoints::is_https, error::of_value, file::Store, named_file};
-
-/// The shortest time to live. If it were shorter, no other broker could replace a killed one in
-/// time to keep its locks.
-const SHORTEST: Duration = Duration::from_secs(5);
-
-/// The time to live that the etcd side uses, if none is set.
-const TIME_TO_LIVE: Duration = Duration::from_secs(10);
-
-/// The smallest margin. In less time, a process on a busy machine does not end.
-const LEAST_MARGIN: Duration = Duration::from_millis(500);
-
-/// The longest time to live. If it were longer, nobody could have the locks of a machine that died
-/// for more than a day.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+use super::{
+    endpoints::is_https,
+    error::of_value,
+    file::StoreTable,
+    named_file,
+    shared::{Times, times},
+};
 
 /// The options of connections to these endpoints, by the settings of a store in this file. `of_file` names both for
 /// people.
 pub(super) fn options(
     endpoints: &[String],
-    store: &Store,
+    store: &StoreTable,
     file: Option<&Path>,
     of_file: &str,
 ) -> Result<EtcdOptions, Refusal> {
@@ -66,13 +55,12 @@ pub(super) fn options(
     // needed.
     files.read()?;
     let mut options = EtcdOptions::new(endpoints.iter().cloned()).credentials(move || files.read());
-    let time_to_live = store.time_to_live.map(time_to_live).transpose();
-    let time_to_live = time_to_live.map_err(|what| wrong(&what))?;
+    let Times { time_to_live, margin } = times(store).map_err(|what| wrong(&what))?;
     if let Some(time) = time_to_live {
         options = options.time_to_live(time);
     }
-    if let Some(given) = store.margin {
-        options = options.margin(margin(given, time_to_live).map_err(|what| wrong(&what))?);
+    if let Some(margin) = margin {
+        options = options.margin(margin);
     }
     if let Some(follows) = store.follow_members {
         options = options.follow_members(follows);
@@ -113,16 +101,15 @@ impl Files {
             let what = format!("{}: {}", self.of_file, error.message());
             error.with_message(what)
         };
-        let secret = |file: &PathBuf| named_file::read_secret(file).map_err(failed);
         let mut credentials = Credentials::new();
         if let Some((user, file)) = &self.user {
-            let password = password(&secret(file)?);
-            let password = password.map_err(|what| of_value(&self.of_file, what))?;
+            let password = named_file::password(file).map_err(failed)?;
             credentials = credentials.user(user, password);
         }
         #[cfg(feature = "etcd-tls")]
         {
             let public = |file: &PathBuf| named_file::read(file).map_err(failed);
+            let secret = |file: &PathBuf| named_file::read_secret(file).map_err(failed);
             if let Some(file) = &self.certificate_authority {
                 credentials = credentials.certificate_authority(public(file)?);
             }
@@ -131,42 +118,6 @@ impl Files {
             }
         }
         Ok(credentials)
-    }
-}
-
-/// The password in a file, whose last line may end with a line break or without.
-fn password(bytes: &[u8]) -> Result<String, &'static str> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "the password is no text in UTF-8")?;
-    match text.strip_suffix('\n').unwrap_or(text) {
-        "" => Err("the password-file is empty; write the password into it"),
-        password => Ok(password.to_owned()),
-    }
-}
-
-/// The time between the loss of a lock and its grant to others. Work under the lock has to end
-/// within this time, and the lease is renewed in the rest of its time to live.
-fn margin(given: f64, time_to_live: Option<Duration>) -> Result<Duration, String> {
-    let most = time_to_live.unwrap_or(TIME_TO_LIVE) / 2;
-    match Duration::try_from_secs_f64(given) {
-        Ok(margin) if (LEAST_MARGIN..=most).contains(&margin) => Ok(margin),
-        _ => Err(format!(
-            "margin = {given}: it needs {} at least, or there is no time to end what works under \
-             a lost lock, and {} at most, which is half of the time-to-live",
-            seconds(LEAST_MARGIN),
-            seconds(most)
-        )),
-    }
-}
-
-fn time_to_live(seconds: f64) -> Result<Duration, String> {
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if (SHORTEST..=LONGEST).contains(&time) => Ok(time),
-        _ => Err(format!(
-            "time-to-live = {seconds}: a broker needs {} s at least, or there is no time to replace \
-             it while it keeps its locks, and {} s at most",
-            SHORTEST.as_secs(),
-            LONGEST.as_secs()
-        )),
     }
 }
 

@@ -8,16 +8,17 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use crate::args::values;
 
 /// Everything that the file may contain.
-pub(super) type File = SettingsFile<Store>;
+pub(super) type File = SettingsFile<StoreTable>;
 
-/// A store: the etcd by which machines share their locks. `docs/settings.md` says what each setting does.
+/// A store: the etcd or the PostgreSQL by which machines share their locks. `docs/settings.md` says what each setting
+/// does.
 #[cfg_attr(
-    not(feature = "etcd"),
-    expect(dead_code, reason = "it is read, so that a key that is none is said by every build")
+    not(all(feature = "etcd", feature = "postgres")),
+    allow(dead_code, reason = "it is read, so that a key that is none is said by every build")
 )]
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Store {
+#[serde(deny_unknown_fields, rename_all = "kebab-case", remote = "Self")]
+pub(super) struct StoreTable {
     /// The endpoints.
     #[serde(default, deserialize_with = "endpoints")]
     pub(super) etcd: Option<Vec<String>>,
@@ -37,6 +38,47 @@ pub(super) struct Store {
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) server_name: Option<String>,
+    /// The URL.
+    pub(super) postgres: Option<String>,
+    pub(super) listen_url: Option<String>,
+    pub(super) schema: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for StoreTable {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let table = Self::deserialize(from)?;
+        table.check().map_err(D::Error::custom)?;
+        Ok(table)
+    }
+}
+
+impl StoreTable {
+    /// Checks that all settings are those of one kind of store.
+    fn check(&self) -> Result<(), String> {
+        let of_etcd = [
+            ("follow-members", self.follow_members.is_some()),
+            ("namespace", self.namespace.is_some()),
+            ("user", self.user.is_some()),
+            ("certificate-authority", self.certificate_authority.is_some()),
+            ("certificate", self.certificate.is_some()),
+            ("key", self.key.is_some()),
+            ("server-name", self.server_name.is_some()),
+        ];
+        let of_postgres =
+            [("listen-url", self.listen_url.is_some()), ("schema", self.schema.is_some())];
+        let (kind, others) = match (&self.etcd, &self.postgres) {
+            (Some(_), Some(_)) => {
+                return Err("a store has etcd or postgres, and not both; leave out one".to_owned());
+            }
+            (Some(_), None) => ("etcd", &of_postgres[..]),
+            (None, Some(_)) => ("PostgreSQL", &of_etcd[..]),
+            (None, None) => return Ok(()),
+        };
+        let wrong = others.iter().find(|(_, is_set)| *is_set);
+        wrong.map_or(Ok(()), |(key, _)| {
+            Err(format!("a store on {kind} has no setting {key}; leave it out"))
+        })
+    }
 }
 
 /// Reads a number of seconds, or a time with units, as in `"1m30s"`.
@@ -99,8 +141,16 @@ mod tests {
         parse(Path::new("broker.md"), text).unwrap();
         let all = shown("settings.md").concat();
         let file = parse(Path::new("settings.md"), &all).unwrap();
-        let said = format!("{:?} {:?}", (&file.delegate, &file.log, &file.log_names), file.stores);
+        let said = format!("{:?}", (&file.delegate, &file.log, &file.log_names));
         assert!(!said.contains("None"), "docs/settings.md lacks one: {said}");
+        let stores = format!("{:?}", file.stores);
+        for unset in format!("{:?}", StoreTable::default()).split(['{', ',', '}']) {
+            let key = unset.split(':').next().unwrap().trim();
+            assert!(
+                stores.contains(&format!("{key}: Some")) || !unset.contains(':'),
+                "{key} is not shown"
+            );
+        }
     }
 
     #[test]
@@ -120,6 +170,22 @@ mod tests {
         assert!(said.starts_with("/c.toml, line 2 (etcd): the endpoints are a list"), "{said}");
         assert!(said.ends_with("[\"host:2379\"]") && !said.contains("secret"), "{said}");
         assert!(wrong("etc = 1\n").contains("no setting `etc`"));
+    }
+
+    #[test]
+    fn a_store_is_of_one_kind() {
+        for (keys, what) in [
+            ("etcd = [\"a:1\"]\npostgres = \"postgres://a/b\"", "etcd or postgres, and not both"),
+            ("etcd = [\"a:1\"]\nschema = \"s\"", "etcd has no setting schema"),
+            (
+                "postgres = \"postgres://u:secret@a/b\"\nuser = \"u\"",
+                "PostgreSQL has no setting user",
+            ),
+        ] {
+            let said = wrong(&format!("\n[stores.main]\n{keys}\n"));
+            assert!(said.starts_with("/c.toml, line 2") && said.contains(what), "{said}");
+            assert!(!said.contains("secret"), "{said}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The settings of a broker beside its place: the etcd of its store, if it is that of one, whether its clients can
+//! The settings of a broker beside its place: where its store is, if it is that of one, whether its clients can
 //! own names, and what it logs.
 //!
 //! The first client starts the broker for all clients, so the broker's settings must not depend on
@@ -12,8 +12,14 @@ mod etcd;
 #[cfg(feature = "etcd")]
 mod etcd_options;
 mod file;
-#[cfg(feature = "etcd")]
+mod given;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
 mod named_file;
+mod postgres;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod shared;
+mod store;
+mod unable;
 
 use std::{env, ffi::OsStr, path::PathBuf};
 
@@ -22,7 +28,12 @@ use navlock_broker::settings_files;
 
 pub(crate) use navlock_broker::settings_files::state_directory;
 
+#[cfg(feature = "etcd")]
 pub(crate) use self::etcd::Etcd;
+use self::given::Given;
+#[cfg(feature = "postgres")]
+pub(crate) use self::postgres::Postgres;
+pub(crate) use self::store::{Store, kind_at};
 use crate::{args::SettingsArgs, log::Filter};
 
 /// The variable in which a client that starts a broker says who it is.
@@ -33,8 +44,8 @@ pub(crate) const STARTED_BY: &str = "NAVLOCK_STARTED_BY";
 pub(crate) struct Settings {
     /// The files that were read: the user's before the machine's.
     pub(crate) files: Vec<PathBuf>,
-    /// The etcd; `None` if the broker keeps the locks itself.
-    pub(crate) etcd: Option<Etcd>,
+    /// By what machines share the locks; `None` if the broker keeps them itself.
+    pub(crate) store: Option<Store>,
     /// Whether clients can own names, if the broker keeps the locks itself.
     pub(crate) delegate: bool,
     /// What the broker logs.
@@ -86,7 +97,7 @@ impl Settings {
     /// # Errors
     ///
     /// What is wrong, with what, and what to do. This is an error, because a broker that went on
-    /// without its etcd would grant what another machine holds.
+    /// without its store would grant what another machine holds.
     pub(crate) fn load(args: &SettingsArgs, store: Option<&str>) -> Result<Self, Refusal> {
         let text = |name| env::var_os(name).unwrap_or_default().to_string_lossy().into_owned();
         let zero_or_one = |name| zero_or_one(name, &text(name));
@@ -114,7 +125,7 @@ impl Settings {
         let log_names = log_names.or_else(|| found.iter().find_map(|(_, file)| file.log_names));
         let files: Vec<_> = found.iter().map(|(path, _)| path.clone()).collect();
         Ok(Self {
-            etcd: etcd(args, store, found)?,
+            store: self::store(args, store, found)?,
             files,
             delegate: delegate.unwrap_or(true),
             log,
@@ -123,20 +134,19 @@ impl Settings {
     }
 }
 
-/// The etcd of the store, or the one that was given for what no store has. Endpoints that were given by the option
-/// go before those of the store. The variable is for the user's own broker alone.
-fn etcd(
+/// The store of this name, or the one that was given for what no store has. What an option says goes before what the
+/// store says. The variables are for the user's own broker alone.
+fn store(
     args: &SettingsArgs,
     store: Option<&str>,
     found: Vec<(PathBuf, file::File)>,
-) -> Result<Option<Etcd>, Refusal> {
-    let given = args.etcd.as_deref().filter(|text| !text.is_empty());
+) -> Result<Option<Store>, Refusal> {
+    let given = Given::of(args)?;
     let Some(store) = store else {
-        return given
-            .map(|given| Etcd::new(Some(given), &file::Store::default(), None))
-            .transpose();
+        let table = file::StoreTable::default();
+        return given.map(|given| Store::new(Some(&given), &table, None)).transpose();
     };
-    let given = given.filter(|&given| env::var_os(etcd::VARIABLE).is_none_or(|text| text != given));
+    let given = given.filter(|given| given.is_option);
     let mut found = found.into_iter();
     let table =
         found.find_map(|(path, mut file)| Some((path, file.stores.remove(store)?.into_inner())));
@@ -146,7 +156,7 @@ fn etcd(
         );
         return Err(Refusal::new(what));
     };
-    Etcd::new(given, &table, Some((&path, store))).map(Some)
+    Store::new(given.as_ref(), &table, Some((&path, store))).map(Some)
 }
 
 /// The file that an option or a variable chooses. A path in an option may be relative, but not one in the

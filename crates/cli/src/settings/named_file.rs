@@ -48,6 +48,16 @@ pub(super) fn read_secret(path: &Path) -> Result<Vec<u8>, Refusal> {
     Ok(bytes)
 }
 
+/// The password in such a file, whose last line may end with a line break or without.
+pub(super) fn password(path: &Path) -> Result<String, Refusal> {
+    let text = String::from_utf8(read_secret(path)?)
+        .map_err(|_| Refusal::new("the password is no text in UTF-8"))?;
+    match text.strip_suffix('\n').unwrap_or(&text) {
+        "" => Err(Refusal::new("the password-file is empty; write the password into it")),
+        password => Ok(password.to_owned()),
+    }
+}
+
 fn unreadable(path: &Path, error: io::Error) -> Refusal {
     Refusal::new(format!("cannot read {}: {error}", path.display())).caused_by(error)
 }

@@ -83,6 +83,9 @@ mod owned;
 // A terminal.
 #[cfg(all(target_os = "linux", feature = "top"))]
 mod picture;
+// A server that is not there on Windows, and signals that end it.
+#[cfg(all(unix, feature = "postgres"))]
+mod postgres;
 // A script for `sh`, in a folder that it removes.
 #[cfg(unix)]
 mod project;

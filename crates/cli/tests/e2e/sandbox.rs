@@ -82,7 +82,10 @@ impl Sandbox {
     }
 
     /// A sandbox whose broker has these settings, and is that of the store `main` if they begin with it.
-    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "they are all of etcd"))]
+    #[cfg_attr(
+        not(any(feature = "etcd", feature = "postgres")),
+        expect(dead_code, reason = "they are all of stores")
+    )]
     pub(crate) fn with_settings(settings: &str) -> Self {
         let mut sandbox = Self::new();
         sandbox.config = sandbox.path("config.toml");

@@ -493,7 +493,7 @@ test('a queue behind a machine that has died is shown with that machine, until i
   await page.locator('nav a[data-view=machines]').click();
   await says(page.locator('#machine-list li'), /elsewhere[^]*Holds\s*1 lock/);
   // The command that ends the lock is in the output of `navlock query`.
-  const line = /^ {2}or (navlock evict db \S+) {4}# removes it from etcd at once, if elsewhere is gone: otherwise it ends by itself when its lease has run out$/m;
+  const line = /^ {2}or (navlock evict db \S+) {4}# removes it at once, if elsewhere is gone: otherwise it ends by itself when its lease has run out$/m;
   const [, evict] = line.exec(run('query', '--tree').stdout);
   assert.match(run(...evict.split(' ').slice(1)).stdout, /^removed /);
   await waiter.held();

@@ -29,7 +29,7 @@ use crate::{
     faults,
     log::{self, Log},
     reach,
-    settings::{self, STARTED_BY, Settings},
+    settings::{self, STARTED_BY, Settings, Store},
 };
 
 /// After how many seconds without a client the broker ends, if nobody says otherwise.
@@ -81,14 +81,14 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
     // the broker should stay there.
     process::leave_terminal();
     let settings = Settings::load(&args.settings, place.store()).map_err(failed)?;
-    let etcd = settings.etcd.as_ref();
+    let store = settings.store.as_ref();
     let mut options = Options::default();
     options.idle = args.idle_seconds.or(options.idle);
     if place.is_of_system() {
-        if etcd.is_some() {
+        if store.is_some() {
             return Err(failed(
-                "the machine's broker keeps its locks itself; start it with a --config FILE that names no etcd, and \
-                 without NAVLOCK_ETCD",
+                "the machine's broker keeps its locks itself; start it with a --config FILE that names no store, and \
+                 without NAVLOCK_ETCD and NAVLOCK_POSTGRES",
             ));
         }
         options.idle = args.idle_seconds;
@@ -106,19 +106,16 @@ pub(super) fn run(place: &Place, args: &DaemonRunArgs) -> Result<ExitCode, Failu
     options.log_names = settings.log_names;
     options.details.push(("started by".to_owned(), started_by(starter, passed.is_some())));
     options.socket = passed.map(Arc::new);
-    options.reach = etcd.map(|etcd| {
-        let namespace = etcd.namespace.as_deref().unwrap_or("navlock");
-        format!("etcd at {etcd}, namespace {namespace}")
-    });
+    options.reach = store.map(Store::reach);
     options.end = Some(Arc::new(told_to_end().map_err(failed)?));
     // No relative path is used from here on, and the file system of the former working folder can
     // be unmounted.
     let _ = std::env::set_current_dir("/");
-    let user_agent = |first| match etcd {
-        Some(etcd) => {
+    let user_agent = |first| match store {
+        Some(store) => {
             // An error is ignored, because the process that has started the broker may be gone.
-            let _ = writeln!(io::stdout(), "{}etcd at {etcd}", daemon::WAITS_FOR);
-            reach::connect(etcd).map_err(Into::into)
+            let _ = writeln!(io::stdout(), "{}{store}", daemon::WAITS_FOR);
+            reach::connect(store).map_err(Into::into)
         }
         None => Ok(daemon::user_agent(first)),
     };

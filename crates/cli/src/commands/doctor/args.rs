@@ -6,7 +6,7 @@ use crate::args::SettingsArgs;
 
 /// Checks whether the set-up works.
 ///
-/// It checks the environment, where the bucket lives, the directory of its broker, the broker, the settings and etcd. A
+/// It checks the environment, where the bucket lives, the directory of its broker, the broker, the settings and the store. A
 /// failed check says what to do about it, as far as navlock knows.
 ///
 /// Exit codes: 0 if no check fails, 1 if a check fails.

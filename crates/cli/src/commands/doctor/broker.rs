@@ -16,12 +16,12 @@ const ROUNDS: usize = 21;
 /// An answer that takes longer than this is slow.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// How long one answer may take. This is longer than a broker waits for etcd, so that the broker
-/// itself can say that etcd does not answer.
+/// How long one answer may take. This is longer than a broker waits for its store, so that the broker
+/// itself can say that the store does not answer.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What to do if a broker cannot answer because etcd does not answer.
-const BEYOND: &str = "see below what the etcd of the settings is like; leave the broker alone, whose holders keep \
+/// What to do if a broker cannot answer because its store does not answer.
+const BEYOND: &str = "see below what the store of the settings is like; leave the broker alone, whose holders keep \
                       their locks for a while yet and would lose them with it";
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
@@ -109,7 +109,7 @@ fn surroundings(status: &Status) -> Option<Check> {
     })
 }
 
-/// The time from a question to its answer. `is_beyond` says that the broker may have to ask etcd.
+/// The time from a question to its answer. `is_beyond` says that the broker may have to ask a store.
 fn speed(reach: &BrokerReach, is_beyond: bool) -> Check {
     // Nobody uses this bucket, so the answer is short.
     let locks = UserAgent::with_reach(reach.clone()).lock_manager("navlock doctor");

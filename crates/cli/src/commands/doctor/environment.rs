@@ -91,12 +91,16 @@ fn variable(name: &str, value: &OsStr) -> Check {
             ok("the directory of the machine's broker, which several users share")
         }
         "NAVLOCK_SYSTEM" => warn("counts as 1").remedy("set it to 1, or to 0"),
-        // The values of these two are checked together with the settings. They are not shown here:
+        // The values of these are checked together with the settings. They are not shown here:
         // users show this output to others, and a value that was meant for something else may
         // contain passwords.
         "NAVLOCK_ETCD" => Check::ok(
             what,
             "the etcd of brokers that are started from here, whatever the file says",
+        ),
+        "NAVLOCK_POSTGRES" => Check::ok(
+            what,
+            "the PostgreSQL of brokers that are started from here, whatever the file says",
         ),
         "NAVLOCK_STORE" => ok("the store in which all buckets live"),
         "NAVLOCK_CONFIG" => {
@@ -229,6 +233,7 @@ mod tests {
             ("NAVLOCK_LOG_NAMES", "yes", Level::Fail),
             ("NAVLOCK_ETCD", "", Level::Ok),
             ("NAVLOCK_ETCD", "host:2379", Level::Ok),
+            ("NAVLOCK_POSTGRES", "postgres://host/db", Level::Ok),
             ("NAVLOCK_CONFIG", "/etc/navlock.toml", Level::Ok),
             ("NAVLOCK_BIN", "/no/such/navlock", Level::Fail),
             ("NAVLOCK_BIN", "/bin/sh", Level::Ok),
@@ -241,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_variable_that_may_contain_a_password_is_not_repeated() {
-        for name in ["NAVLOCK_ETCD", "NAVLOCK_PASSWORD"] {
+        for name in ["NAVLOCK_ETCD", "NAVLOCK_POSTGRES", "NAVLOCK_PASSWORD"] {
             let check = variable(name, OsStr::new("http://ada:s3cret@host:2379"));
             assert!(!format!("{check:?}").contains("s3cret"), "{check:?}");
         }

@@ -8,6 +8,8 @@ mod environment;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "etcd")]
 mod releases;
 mod settings;

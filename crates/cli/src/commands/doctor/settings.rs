@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use navlock_broker::settings_files;
 
 use super::{super::Context, Check, DoctorArgs, bucket};
-use crate::settings::Settings;
+use crate::settings::{Settings, Store};
 
 pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
     let settings = match Settings::load(&args.settings, context.place.store()) {
@@ -20,12 +20,17 @@ pub(super) fn checks(context: &Context, args: &DoctorArgs) -> Vec<Check> {
         files => format!("those in {}", names(files).join(", and for the rest in ")),
     };
     let mut checks = vec![Check::ok("settings", detail)];
-    if let Some(etcd) = &settings.etcd {
+    checks.extend(match &settings.store {
         #[cfg(feature = "etcd")]
-        checks.extend(super::etcd::checks(etcd));
+        Some(Store::Etcd(etcd)) => super::etcd::checks(etcd),
         #[cfg(not(feature = "etcd"))]
-        checks.push(Check::fail("etcd", etcd.unusable()));
-    }
+        Some(Store::Etcd(etcd)) => vec![Check::fail("etcd", etcd.unusable())],
+        #[cfg(feature = "postgres")]
+        Some(Store::Postgres(postgres)) => super::postgres::checks(postgres),
+        #[cfg(not(feature = "postgres"))]
+        Some(Store::Postgres(postgres)) => vec![Check::fail("PostgreSQL", postgres.unusable())],
+        None => Vec::new(),
+    });
     checks.extend(bucket::elsewhere(context));
     checks
 }

@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use super::{super::etcd::Etcd, *};
+use super::{
+    super::{etcd::Etcd, given::Given},
+    *,
+};
 
 /// The etcd of this table, in a folder with a password and with files that all may read.
 fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Refusal> {
@@ -15,10 +18,13 @@ fn etcd(given: Option<&str>, table: &str) -> Result<Etcd, Refusal> {
         fs::set_permissions(folder.path().join(name), mode).unwrap();
     }
     let file = folder.path().join("c.toml");
-    Etcd::new(given, &store(&file, table)?, Some((&file, "main")))
+    let given =
+        given.map(|text| Given { text, is_postgres: false, is_option: true, origin: "--etcd" });
+    let of_file = format!("{}, [stores.main]", file.display());
+    Etcd::new(given.as_ref(), &store(&file, table)?, Some(&file), &of_file)
 }
 
-fn store(file: &Path, table: &str) -> Result<Store, Refusal> {
+fn store(file: &Path, table: &str) -> Result<StoreTable, Refusal> {
     let file = super::super::file::parse(file, &format!("[stores.main]\n{table}"));
     Ok(file?.stores.remove("main").unwrap().into_inner())
 }

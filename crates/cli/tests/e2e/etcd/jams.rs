@@ -136,7 +136,7 @@ fn a_waiter_for_a_dead_machine_is_told_of_it_and_goes_on_after_the_remedy_is_pas
         let evict =
             text.lines().find_map(|line| line.trim_start().strip_prefix("or navlock evict "));
         let (evict, does) = evict.unwrap_or_else(|| panic!("{text}")).split_once("    # ").unwrap();
-        let if_gone = "removes it from etcd at once, if elsewhere is gone: otherwise it ends by itself \
+        let if_gone = "removes it at once, if elsewhere is gone: otherwise it ends by itself \
                        when its lease has run out";
         assert_eq!(does, if_gone);
         let mut seat = Seat::take(&ours, (110, 24), &[]);

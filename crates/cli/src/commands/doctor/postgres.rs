@@ -1,0 +1,78 @@
+//! The PostgreSQL of brokers: whether it answers, whether it is fit for locks, and how fast it is.
+
+use navlock::{Error, UnreachableKind};
+use navlock_postgres::Health;
+
+use super::{Check, check::Level};
+use crate::{
+    settings::Postgres,
+    time::{seconds, taken},
+};
+
+const WHAT: &str = "PostgreSQL";
+const CALLS: &str = "PostgreSQL calls";
+
+pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
+    match navlock_postgres::check(&postgres.options) {
+        Ok(health) => of_health(postgres, &health),
+        Err(error) => {
+            let remedy = match &error {
+                Error::Unreachable(why) if why.kind() == UnreachableKind::Unauthenticated => {
+                    "mend the user in the URL, and the password-file in the settings"
+                }
+                _ => "start it, or mend the URL in the settings",
+            };
+            let what = format!("{WHAT} {}", postgres.address);
+            vec![Check::fail(what, error).remedy(remedy)]
+        }
+    }
+}
+
+fn of_health(postgres: &Postgres, health: &Health) -> Vec<Check> {
+    let what = format!("{WHAT} {}", postgres.address);
+    let detail = format!(
+        "of release {}, transactions are {} by default, which does not matter to navlock",
+        health.version, health.isolation
+    );
+    let mut checks = vec![if health.is_replica {
+        let detail =
+            format!("of release {}, a replica, on which nothing can be locked", health.version);
+        Check::fail(what, detail).remedy("give the URL of the primary, or promote this one")
+    } else {
+        Check::ok(what, detail)
+    }];
+    let schema = postgres.options.schema_name();
+    if !health.is_set_up {
+        let detail = format!("navlock is not set up in the schema {schema} of this database");
+        checks.push(
+            Check::fail("PostgreSQL schema", detail).remedy("'navlock postgres init' does it"),
+        );
+    } else if !health.may_use {
+        let remedy = format!("let its owner grant that: grant usage on schema {schema} to ROLE");
+        let detail = format!("this user may not use the schema {schema}");
+        checks.push(Check::fail("PostgreSQL schema", detail).remedy(remedy));
+    } else if !health.is_replica {
+        checks.push(calls(health));
+    }
+    checks
+}
+
+/// Whether locks can be taken, and whether that is fast enough to keep leases.
+fn calls(health: &Health) -> Check {
+    let time = match &health.round_trip {
+        Ok(time) => *time,
+        Err(error) => return Check::fail(CALLS, error),
+    };
+    let detail = format!(
+        "answered after {} (median); locks are lost {} after the last that was",
+        taken(time),
+        seconds(health.time_to_live)
+    );
+    let is_slow = time > health.time_to_live / 10;
+    let check = Check::new(if is_slow { Level::Warn } else { Level::Ok }, CALLS, detail);
+    if is_slow {
+        check.remedy("have the database nearer, or set a longer time-to-live")
+    } else {
+        check
+    }
+}
