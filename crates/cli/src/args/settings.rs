@@ -114,7 +114,15 @@ mod tests {
     use crate::commands::examples::{Examples, Flag, check_examples};
 
     impl Examples for SettingsArgs {
-        const LINES: &'static [&'static str] = &["daemon run {}", "doctor {}", "evict {} --key k"];
+        const LINES: &'static [&'static str] = &[
+            "daemon run {}",
+            "doctor {}",
+            "evict {} --key k",
+            #[cfg(feature = "postgres")]
+            "postgres init {}",
+            #[cfg(feature = "postgres")]
+            "postgres drop {}",
+        ];
 
         const FLAGS: &'static [Flag<Self>] = &[
             (&["--etcd a,b"], |settings| settings.etcd.as_deref() == Some("a,b")),

@@ -26,36 +26,41 @@ pub(crate) struct PostgresArgs {
 
 #[derive(Debug, Subcommand)]
 enum PostgresCommand {
-    /// Sets up what brokers need: a schema with tables and functions.
-    ///
-    /// The user of the URL becomes the owner. Who shall lock needs the right to use the schema: 'grant usage on schema
-    /// navlock to ROLE'.
-    Init {
-        /// Print the SQL, and change nothing.
-        #[arg(long)]
-        print: bool,
+    Init(InitArgs),
+    Drop(DropArgs),
+}
 
-        #[command(flatten)]
-        settings: SettingsArgs,
-    },
+/// Sets up what brokers need: a schema with tables and functions.
+///
+/// The user of the URL becomes the owner. Who shall lock needs the right to use the schema: 'grant usage on schema
+/// navlock to ROLE'.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Print the SQL, and change nothing.
+    #[arg(long)]
+    print: bool,
 
-    /// Drops the schema, with all locks.
-    ///
-    /// If machines use it, or have used it before a crash, this needs --yes: their holders lose their locks.
-    Drop {
-        /// Drop it although machines use it.
-        #[arg(long)]
-        yes: bool,
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
 
-        #[command(flatten)]
-        settings: SettingsArgs,
-    },
+/// Drops the schema, with all locks.
+///
+/// If machines use it, or have used it before a crash, this needs --yes: their holders lose their locks.
+#[derive(Debug, Args)]
+pub(crate) struct DropArgs {
+    /// Drop it although machines use it.
+    #[arg(long)]
+    yes: bool,
+
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 pub(super) fn postgres(context: &Context, args: &PostgresArgs) -> Result<ExitCode, Failure> {
     match &args.command {
-        PostgresCommand::Init { print, settings } => init(&of(context, settings)?, *print),
-        PostgresCommand::Drop { yes, settings } => drop_schema(&of(context, settings)?, *yes),
+        PostgresCommand::Init(args) => init(&of(context, &args.settings)?, args.print),
+        PostgresCommand::Drop(args) => drop_schema(&of(context, &args.settings)?, args.yes),
     }
 }
 
@@ -112,21 +117,21 @@ mod tests {
     use super::*;
     use crate::commands::examples::{Examples, Flag, check_examples};
 
-    impl Examples for PostgresArgs {
-        const LINES: &'static [&'static str] = &["postgres {}"];
+    impl Examples for InitArgs {
+        const LINES: &'static [&'static str] = &["postgres init {}"];
 
-        const FLAGS: &'static [Flag<Self>] = &[
-            (&["init --print"], |postgres| {
-                matches!(postgres.command, PostgresCommand::Init { print: true, .. })
-            }),
-            (&["drop --yes"], |postgres| {
-                matches!(postgres.command, PostgresCommand::Drop { yes: true, .. })
-            }),
-        ];
+        const FLAGS: &'static [Flag<Self>] = &[(&["--print"], |init| init.print)];
+    }
+
+    impl Examples for DropArgs {
+        const LINES: &'static [&'static str] = &["postgres drop {}"];
+
+        const FLAGS: &'static [Flag<Self>] = &[(&["--yes"], |drop| drop.yes)];
     }
 
     #[test]
     fn each_flag_means_what_its_example_says() {
-        check_examples::<PostgresArgs>();
+        check_examples::<InitArgs>();
+        check_examples::<DropArgs>();
     }
 }

@@ -2,6 +2,8 @@
 
 use clap::CommandFactory;
 
+#[cfg(feature = "postgres")]
+use super::postgres::{DropArgs, InitArgs};
 #[cfg(feature = "top")]
 use super::top::TopArgs;
 #[cfg(feature = "web")]
@@ -90,6 +92,10 @@ fn every_flag_has_an_example() {
         flags_in_examples::<LogsArgs>(),
         flags_in_examples::<DoctorArgs>(),
         flags_in_examples::<EvictArgs>(),
+        #[cfg(feature = "postgres")]
+        flags_in_examples::<InitArgs>(),
+        #[cfg(feature = "postgres")]
+        flags_in_examples::<DropArgs>(),
         flags_in_examples::<ManArgs>(),
     ]
     .concat();

@@ -143,6 +143,16 @@ fn a_program_without_etcd_says_how_to_build_one_with_it() {
 }
 
 #[test]
+#[cfg(not(feature = "postgres"))]
+fn a_program_without_postgresql_says_how_to_build_one_with_it() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.navlock(&["run", "db", "true"]);
+    let said = refusal(command.env("NAVLOCK_POSTGRES", "postgres://ada:s3cret@db/locks"));
+    assert!(said.contains("names a PostgreSQL, and this navlock was built without it"), "{said}");
+    assert!(said.contains("--features postgres'") && !said.contains("s3cret"), "{said}");
+}
+
+#[test]
 #[cfg(all(feature = "etcd", not(feature = "etcd-tls")))]
 fn a_program_without_tls_says_how_to_build_one_with_it() {
     let sandbox = Sandbox::new();
