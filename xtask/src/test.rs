@@ -43,12 +43,13 @@ fn all(must_build_book: bool) -> Result {
     let doc = ["doc", "--workspace", "--all-features", "--no-deps"];
     run(cargo(&doc).env("RUSTDOCFLAGS", "--deny warnings"))?;
     book::build(must_build_book)?;
-    // With the default features, without any, and with etcd but without TLS.
+    // With the default features, without any, with etcd but without TLS, and with PostgreSQL alone.
     for package in [
         &["navlock"][..],
         &["navlock-cli"],
         &["navlock-cli", "--no-default-features"],
         &["navlock-cli", "--features", "etcd"],
+        &["navlock-cli", "--features", "postgres"],
     ] {
         let mut clippy = cargo(&["clippy", "--package"]);
         run(clippy.args(package).args(["--", "--deny", "warnings"]))?;
@@ -62,7 +63,7 @@ fn all(must_build_book: bool) -> Result {
     // One failure must not hide the next ones.
     let all_tests = &mut cargo(&tests);
     run_beside(all_tests.arg("--no-fail-fast"), others.iter().map(unhurried).collect())?;
-    // What the command says if it was built without etcd, and if it was built with etcd but without TLS. The
+    // What the command says if it was built without a store, and if it was built with etcd but without TLS. The
     // tests are not optimised: that would take longer than it saves.
     for features in [&[][..], &["--features", "etcd"]] {
         let mut settings = cargo(&["test", "--profile", "dev", "--package", "navlock-cli"]);
@@ -124,9 +125,10 @@ const QUICK: [&str; 12] = [
 ];
 
 /// Programs that must be installed: each with its package in Debian, and what needs the program.
-const NEEDED: [(&str, &str, &str); 3] = [
+const NEEDED: [(&str, &str, &str); 4] = [
     ("etcd", "etcd-server", "the tests of many machines start it"),
     ("etcdctl", "etcd-client", "the tests of many machines disturb etcd by it"),
+    ("psql", "postgresql", "the tests of many machines start a PostgreSQL"),
     ("npm", "npm", "the npm package is tested with Node 20 or newer and its npm"),
 ];
 

@@ -1,6 +1,6 @@
 //! `cargo xtask cross`: builds and tests for other systems, as far as this machine can.
 //!
-//! - `musl`: the command as one static file, with etcd and TLS. It is run in an empty root: no C
+//! - `musl`: the command as one static file, with etcd, TLS and PostgreSQL. It is run in an empty root: no C
 //!   library, no shell. The suites of the library run as they are.
 //! - `arm64`: the suites of the library for 64-bit ARM, with glibc and with musl, run by qemu.
 //! - `macos`: all crates are checked by the compiler; no program for macOS can run here.
@@ -75,7 +75,13 @@ pub(crate) fn static_program() -> Result<PathBuf> {
 }
 
 fn static_program_by(rust: &Toolchain) -> Result<PathBuf> {
-    let words = ["--release", "--package", "navlock-cli", "--features", "navlock-cli/etcd-tls"];
+    let words = [
+        "--release",
+        "--package",
+        "navlock-cli",
+        "--features",
+        "navlock-cli/etcd-tls,navlock-cli/postgres",
+    ];
     run(&mut rust.auditable("build", &words))?;
     let program = rust.target_folder().join("release/navlock");
     is_static(&program)?;

@@ -17,7 +17,8 @@ use super::{
 };
 
 /// Crates that must be in both lists: some of ours, the async runtime, and the TLS library.
-const KNOWN: [&str; 5] = ["navlock-cli", "navlock-engine", "navlock-etcd", "tokio", "rustls"];
+const KNOWN: [&str; 6] =
+    ["navlock-cli", "navlock-engine", "navlock-etcd", "navlock-postgres", "tokio", "rustls"];
 
 pub(super) fn bom() -> Result<String> {
     let program = cross::static_program()?;
@@ -57,7 +58,7 @@ fn audited(program: &Path) -> Result<BTreeSet<(String, String)>> {
 fn listed() -> Result<BTreeSet<(String, String)>> {
     let mut command = subcommand("cargo-cyclonedx", "0.5.9")?;
     command.args(["--manifest-path", "crates/cli/Cargo.toml", "--format", "json", "--all"]);
-    command.args(["--features", "etcd-tls", "--target", cross::MUSL]);
+    command.args(["--features", "etcd-tls,postgres", "--target", cross::MUSL]);
     command.args(["--override-filename", "navlock.cdx"]);
     command.env("SOURCE_DATE_EPOCH", time_of_commit()?);
     let made = run(&mut within(10, &command));
