@@ -189,12 +189,10 @@ impl fmt::Display for Reason {
                  navlock daemon run --system)",
             ),
             Self::NotRunning => f.write_str("it is not running; the next client that needs it starts it"),
-            Self::NotShared => write!(
-                f,
-                "it keeps locks of this machine only, but {} is set; 'navlock daemon stop' ends it, and the next one \
-                 shares its locks",
-                variable_of_own().unwrap_or("NAVLOCK_ETCD")
-            ),
+            Self::NotShared => {
+                let set = variable_of_own().unwrap_or("NAVLOCK_ETCD");
+                write!(f, "it keeps locks of this machine only, but {set} is set; 'navlock daemon stop' ends it, and the next one shares its locks")
+            }
             Self::NotNavlock(error) => {
                 f.write_str(
                     "the program that answers there is no navlock broker; set NAVLOCK_SOCKET to another \

@@ -124,11 +124,9 @@ impl PostgresOptions {
     /// [`Error::Refused`] if the options cannot be used.
     pub fn address(&self) -> Result<String, Error> {
         let (config, _) = (self.config()?, self.listen_config()?);
-        let host = |host: &Host| match host {
-            Host::Tcp(name) => name.clone(),
-            #[cfg(unix)]
-            Host::Unix(path) => path.display().to_string(),
-        };
+        // A name, or the path of a socket, which only some systems have.
+        let host =
+            |host: &Host| format!("{host:?}").split('"').nth(1).unwrap_or_default().to_owned();
         let ports = config.get_ports();
         let each = config.get_hosts().iter().enumerate().map(|(at, one)| {
             let port = ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
