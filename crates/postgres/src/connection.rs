@@ -51,7 +51,7 @@ impl Connection {
         let (turn, limit) = (time.as_millis(), (LATE * time).as_millis());
         let schema = &self.schema;
         let text = format!(
-            "set transaction isolation level read committed; set local lock_timeout = {turn}; \
+            "set transaction isolation level read committed, read write; set local lock_timeout = {turn}; \
              set local statement_timeout = {limit}; select {schema}.{call}"
         );
         let answer = self.query(&text, time).await?;
@@ -74,19 +74,17 @@ impl Connection {
             }))
         };
         let mut answered = Box::pin(answered);
-        let in_time = timeout(time, &mut answered).await;
-        let answered = match in_time {
-            Ok(answered) => answered,
-            Err(_) => {
-                self.note(Some(Failure::timed_out(time)));
-                let late = timeout(LATE * time, &mut answered).await;
-                drop(answered);
-                // The server would have ended it by now: the connection hangs.
-                if let (Err(_), Some(used)) = (&late, &used) {
-                    self.leave(used).await;
-                }
-                late.unwrap_or_else(|_| Err(Failure::timed_out((LATE + 1) * time)))
+        let answered = if let Ok(answered) = timeout(time, &mut answered).await {
+            answered
+        } else {
+            self.note(Some(Failure::timed_out(time)));
+            let late = timeout(LATE * time, &mut answered).await;
+            drop(answered);
+            // The server would have ended it by now: the connection hangs.
+            if let (Err(_), Some(used)) = (&late, &used) {
+                self.leave(used).await;
             }
+            late.unwrap_or_else(|_| Err(Failure::timed_out((LATE + 1) * time)))
         };
         self.note(answered.as_ref().err().cloned());
         Ok(answered?.unwrap_or_default())

@@ -23,7 +23,8 @@ use crate::{
 /// What is seen of another machine's lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed {
-    renewals: i64,
+    /// The era, and how often it was renewed in it.
+    renewals: (i64, i64),
     /// Since when it was not renewed, as far as is known: when the first answer was here that has told this number.
     since: Uptime,
     time_to_live: Duration,
@@ -48,10 +49,12 @@ impl Postgres {
         wanted: &Notify,
         tell: impl Fn(LeaseEvent),
     ) {
-        self.kept().keep(lease);
         let _kept = Kept(self, lease);
-        // What stands under another connection's lease has to be known here, to be put back.
+        // What stands under another connection's lease has to be known here, before it could be put back.
         let mut is_known = time_to_live.is_some();
+        if is_known {
+            self.kept().keep(lease);
+        }
         let times = &self.0.options.keeper.times;
         let again = (times.time_to_live / 20).min(Duration::from_millis(500));
         let mailbox = text(&mailbox).unwrap_or_default().to_owned();
@@ -66,7 +69,8 @@ impl Postgres {
                 () = self.0.recovers.notified() => sleep(about(again / 5)).await,
             }
             if !is_known {
-                is_known = self.under_of(lease).await;
+                let _gate = self.0.gate.read().await;
+                is_known = self.learn(lease).await.is_ok();
             }
             let sent = Uptime::now();
             let renewed = match self.renew(lease, &mailbox).await {
@@ -84,9 +88,8 @@ impl Postgres {
                     return tell(LeaseEvent::Gone);
                 }
                 Some(LeaseState::Incomplete) => {
-                    let put_back = self.put_back().await;
-                    due = Instant::now()
-                        + if put_back.is_ok() { Duration::ZERO } else { about(again) };
+                    let put_back = is_known && self.put_back().await.is_ok();
+                    due = Instant::now() + if put_back { Duration::ZERO } else { about(again) };
                 }
                 Some(LeaseState::Complete) => {
                     let asked = renewed.mailbox.iter().map(|key| key.clone().into_bytes());
@@ -94,7 +97,7 @@ impl Postgres {
                     due = Instant::now() + pause(time_to_live);
                 }
             }
-            due = due.min(self.look_after(&renewed).await);
+            due = due.min(self.look_after(lease, &renewed));
             if renewed.recovers {
                 let era = renewed.stamp.era;
                 let begun = match recovery {
@@ -104,15 +107,11 @@ impl Postgres {
                 recovery = Some((era, begun));
                 let longest = Duration::from_millis(renewed.longest);
                 let has_waited = renewed.is_unsure && begun.elapsed() >= longest;
-                let _ = self.end_recovery(has_waited).await;
+                let store = self.clone();
+                tokio::spawn(async move { store.end_recovery(has_waited).await });
                 due = due.min(Instant::now() + about(again));
             }
         }
-    }
-
-    async fn under_of(&self, lease: i64) -> bool {
-        use navlock_machines::key_store::KeyStore;
-        self.under(lease).await.is_ok()
     }
 
     async fn renew(&self, lease: i64, mailbox: &str) -> Result<Renewed, Failure> {
@@ -125,33 +124,32 @@ impl Postgres {
 
     /// Takes in how often the leases of others were renewed, and ends those that were not renewed for as long as they
     /// last, by this machine's clock. Returns when to look again.
-    async fn look_after(&self, renewed: &Renewed) -> Instant {
+    fn look_after(&self, own: i64, renewed: &Renewed) -> Instant {
         let now = Uptime::now();
-        let mut over = Vec::new();
         let mut next = Instant::now() + Duration::from_secs(3600);
-        {
-            let mut observed = lock(&self.0.observed);
-            let mut seen = lock(&self.0.seen);
-            seen.retain(|lease| renewed.others.iter().any(|(other, ..)| other == lease));
-            observed.retain(|lease, _| renewed.others.iter().any(|(other, ..)| other == lease));
-            for &(lease, renewals, millis) in &renewed.others {
-                let time_to_live = Duration::from_millis(millis);
-                let new = Observed { renewals, since: now, time_to_live };
-                let known = observed.entry(lease).or_insert(new);
-                if known.renewals != renewals {
-                    *known = new;
-                }
-                let silent = known.since.elapsed();
-                if silent >= known.time_to_live {
-                    over.push((lease, renewals));
-                } else if silent > known.time_to_live / 2 {
-                    next = next.min(Instant::now() + (known.time_to_live - silent));
-                }
+        let is_told = |lease: &i64| renewed.others.iter().any(|(other, ..)| other == lease);
+        lock(&self.0.seen).retain(is_told);
+        let mut observed = lock(&self.0.observed);
+        observed.retain(|(by, lease), _| *by != own || is_told(lease));
+        for &(lease, renewals, millis) in &renewed.others {
+            let time_to_live = Duration::from_millis(millis);
+            let renewals = (renewed.stamp.era, renewals);
+            let new = Observed { renewals, since: now, time_to_live };
+            let known = observed.entry((own, lease)).or_insert(new);
+            if known.renewals != renewals {
+                *known = new;
             }
-        }
-        for (lease, renewals) in over {
-            if let Ok(true) = self.end_lease(lease, Some(renewals)).await {
-                tracing::info!(target: LOGS, lease, "a machine was silent for as long as its lease lasts");
+            let silent = known.since.elapsed();
+            if silent >= known.time_to_live {
+                let store = self.clone();
+                // Nobody's renewal waits for that.
+                tokio::spawn(async move {
+                    if let Ok(true) = store.end_lease(lease, Some(renewals)).await {
+                        tracing::info!(target: LOGS, lease, "a machine was silent for as long as its lease lasts");
+                    }
+                });
+            } else if silent > known.time_to_live / 2 {
+                next = next.min(Instant::now() + known.time_to_live.saturating_sub(silent));
             }
         }
         next

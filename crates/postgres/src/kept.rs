@@ -57,9 +57,18 @@ impl Kept {
 
     /// Takes in all keys that stand under a lease at this revision.
     pub(crate) fn take_all(&mut self, lease: i64, told: &[Told], revision: i64) {
+        self.take_list(told, revision, |known| known.lease == lease);
+    }
+
+    /// Takes in all keys of a range at this revision.
+    pub(crate) fn take_range(&mut self, first: &str, behind: &str, told: &[Told], revision: i64) {
+        self.take_list(told, revision, |known| first <= &*known.key && &*known.key < behind);
+    }
+
+    fn take_list(&mut self, told: &[Told], revision: i64, is_of_list: impl Fn(&Told) -> bool) {
         let there: HashSet<_> = told.iter().map(|told| &*told.key).collect();
         self.keys.retain(|key, known| {
-            known.lease != lease || known.written > revision || there.contains(&**key)
+            known.written > revision || there.contains(&**key) || !is_of_list(known)
         });
         self.take_in(told);
     }

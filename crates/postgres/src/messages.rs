@@ -108,11 +108,6 @@ pub(crate) struct Ended {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Recovery {
-    pub(crate) recovers: bool,
-}
-
-#[derive(Debug, Deserialize)]
 pub(crate) struct Heard {
     #[serde(flatten)]
     pub(crate) stamp: Stamp,

@@ -87,7 +87,7 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'navlock needs READ COMMITTED' using errcode = 'NL003';
     end if;
-    perform pg_advisory_xact_lock(1315009611, hashtext(current_schema()));
+    perform pg_advisory_xact_lock(1315009611, hashtext('@schema@'));
     select * into now from present;
     if not found then
         now := begin_era();
@@ -260,7 +260,7 @@ return jsonb_build_object('store', p.store, 'era', p.era, 'revision', p.revision
 -- Runs a transaction: checks, steps if they hold, steps if not. All or nothing.
 create function transact(transaction jsonb, listener bigint) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     path boolean[];
@@ -310,7 +310,7 @@ end $$;
 -- since. How many keys are left out is told as well.
 create function list(first text, behind text, most bigint, at bigint) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
     oldest bigint;
@@ -341,7 +341,7 @@ end $$;
 -- The keys that stand under a lease.
 create function under(lease bigint) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -355,7 +355,7 @@ end $$;
 -- Begins a lease that lasts for so many milliseconds after each renewal.
 create function begin_lease(time_to_live int) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     -- A number that never returns.
@@ -374,7 +374,7 @@ end $$;
 -- This waits for nobody's turn. While the lease's keys have to be put back, nothing is renewed.
 create function renew(lease bigint, mailbox text, observed bigint[]) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -401,24 +401,25 @@ end $$;
 -- people alone.
 create function lease_of(lease bigint) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 begin
     return (select jsonb_build_array(time_to_live, greatest(0,
             (extract(epoch from clock_timestamp() - renewed) * 1000)::bigint))
         from leases where id = lease);
 end $$;
 
--- Ends a lease, with all keys under it: any, or one that was renewed so often.
-create function end_lease(lease bigint, seen bigint) returns jsonb
+-- Ends a lease, with all keys under it: any, or one that was renewed so often in this era.
+create function end_lease(lease bigint, era bigint, seen bigint) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     ended_in bigint;
     others jsonb;
 begin
     -- A renewal waits for the row, and finds none.
-    perform from leases where id = lease and (seen is null or renewals = seen) for update;
+    perform from leases where id = lease
+        and (end_lease.era is null or end_lease.era = now.era and renewals = seen) for update;
     if not found then
         return stamp(now) || jsonb_build_object('ended', false, 'others', '[]'::jsonb);
     end if;
@@ -444,7 +445,7 @@ end $$;
 -- last one.
 create function put_back(of bigint[], kept jsonb) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
@@ -463,7 +464,7 @@ end $$;
 -- waited for as long as any lease lasts.
 create function end_recovery(has_waited boolean) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
@@ -471,12 +472,14 @@ begin
         and not exists (select from leases where not is_complete) then
         -- Who was robbed just before the crash may not have heard of it. An exclusive lock was alone when it was
         -- made, and a shared one was beside no exclusive one: so the lock that was made last decides.
-        delete from keys k using (
-            select distinct on (place) place_of(key) as place, key, made, key like '%/h/x/%' as is_exclusive
-                from keys where key like '%/l/%/h/%' order by place, made desc, key
-        ) last
-        where k.key like '%/l/%/h/%' and place_of(k.key) = last.place and k.made < last.made
-            and (last.is_exclusive or k.key like '%/h/x/%');
+        with held as (
+            select key, made, place_of(key) as place, starts_with(key, place_of(key) || 'h/x/') as is_exclusive
+                from keys where starts_with(key, place_of(key) || 'h/')
+        ), last as (
+            select distinct on (place) * from held order by place, made desc, key
+        )
+        delete from keys k using held h join last using (place)
+            where k.key = h.key and h.made < last.made and (h.is_exclusive or last.is_exclusive);
         update present set recovers = false;
         now.recovers := false;
     end if;
@@ -487,7 +490,7 @@ end $$;
 -- here for an hour is forgotten: it is notified of nothing, and hears all the same when it asks.
 create function watch(listener bigint, places text[], no_longer text[]) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
@@ -506,7 +509,7 @@ end $$;
 -- who has heard less has to list.
 create function news(places text[], since bigint[]) returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -525,7 +528,7 @@ end $$;
 -- Forgets changes that everybody has had time to hear of.
 create function forget(before bigint) returns void
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 begin
     delete from changes where revision < before;
 end $$;
@@ -533,7 +536,7 @@ end $$;
 -- What the store is, for whoever connects.
 create function hello() returns jsonb
 language plpgsql security definer
-set search_path = @schema@, pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
 begin
     return (select jsonb_build_object('version', version, 'format', format) from store);
 end $$;

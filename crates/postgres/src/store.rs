@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use navlock_core::{ClientId, Error};
+use navlock_core::{ClientId, Error, UnreachableKind};
 use navlock_machines::{
     call_failure::Failure,
     clock::Uptime,
@@ -21,7 +21,7 @@ use navlock_machines::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::{
-    sync::{Notify, RwLock, mpsc},
+    sync::{Mutex as AsyncMutex, Notify, RwLock, mpsc},
     time::{self, sleep},
 };
 
@@ -32,7 +32,7 @@ use crate::{
     keeping::Observed,
     kept::Kept,
     messages::{
-        self, Concerned, Ended, Hello, Leased, Listed, Recovery, Told, Transacted, quoted, text,
+        self, Concerned, Ended, Hello, Leased, Listed, Stamp, Told, Transacted, quoted, text,
     },
     options::PostgresOptions,
     schema::VERSION,
@@ -54,10 +54,13 @@ pub(crate) struct Inner {
     kept: Mutex<Kept>,
     /// Calls that change what stands there share this until the change has entered `kept`. Whoever puts it back has
     /// it alone.
-    gate: RwLock<()>,
+    pub(crate) gate: RwLock<()>,
+    /// Whether a transaction may have been done whose answer was lost. It is locked until that is known.
+    may_be_done: AsyncMutex<bool>,
     /// The leases of others that were seen, to look after those that may keep us waiting.
     pub(crate) seen: Mutex<HashSet<i64>>,
-    pub(crate) observed: Mutex<HashMap<i64, Observed>>,
+    /// The leases of others, by the lease with whose renewals they are looked after.
+    pub(crate) observed: Mutex<HashMap<(i64, i64), Observed>>,
     /// Wakes those who keep leases: the memory may be lost.
     pub(crate) recovers: Notify,
     /// What the watches have to know of us.
@@ -111,6 +114,7 @@ impl Postgres {
             load: Load::default(),
             kept: Mutex::default(),
             gate: RwLock::default(),
+            may_be_done: AsyncMutex::default(),
             seen: Mutex::default(),
             observed: Mutex::default(),
             recovers: Notify::new(),
@@ -140,7 +144,10 @@ impl Postgres {
         let answer = self.0.calls.call(call, self.time()).await;
         if let Some(running) = running {
             match &answer {
-                Err(Failure::Unknown(_)) => running.note_late(),
+                Err(Failure::Unknown(why)) if why.kind() == UnreachableKind::TimedOut => {
+                    running.note_late();
+                }
+                Err(Failure::Unknown(_)) => {}
                 _ => running.note_served(),
             }
         }
@@ -153,6 +160,11 @@ impl Postgres {
     /// Takes in what has happened to keys of any machine.
     pub(crate) fn take_in(&self, told: &[Told]) {
         self.kept().take_in(told);
+        self.see(told);
+    }
+
+    /// Has the leases looked after under which these keys are.
+    fn see(&self, told: &[Told]) {
         let mut seen = lock(&self.0.seen);
         let leases = told.iter().map(|told| told.lease).filter(|lease| *lease != 0);
         let room = MOST_SEEN.saturating_sub(seen.len());
@@ -184,13 +196,36 @@ impl Postgres {
         tokio::spawn(async move { store.0.calls.query(&text, store.time()).await });
     }
 
-    /// Ends a lease of any machine, if it was renewed this often.
+    /// Learns what transactions have done whose answers were lost, before anybody else hears of it.
+    async fn learn_what_was_done(&self) -> Result<(), Failure> {
+        let mut may_be_done = self.0.may_be_done.lock().await;
+        if *may_be_done {
+            let (leases, _) = self.kept().all();
+            for lease in leases {
+                self.learn(lease).await?;
+            }
+            *may_be_done = false;
+        }
+        Ok(())
+    }
+
+    /// Learns what stands under a lease, which is kept from now on. Who calls this shares the gate.
+    pub(crate) async fn learn(&self, lease: i64) -> Result<(), Failure> {
+        let listed: Listed = self.call(&format!("under({lease})"), Turn::Passes).await?;
+        let mut kept = self.kept();
+        kept.keep(lease);
+        kept.take_all(lease, &listed.keys, listed.stamp.revision);
+        Ok(())
+    }
+
+    /// Ends a lease of any machine: any, or one that was renewed this often in this era.
     pub(crate) async fn end_lease(
         &self,
         lease: i64,
-        renewals: Option<i64>,
+        seen: Option<(i64, i64)>,
     ) -> Result<bool, Failure> {
-        let seen = renewals.map_or("null".to_owned(), |seen| seen.to_string());
+        let seen =
+            seen.map_or("null, null".to_owned(), |(era, renewals)| format!("{era}, {renewals}"));
         let ended: Ended = self.call(&format!("end_lease({lease}, {seen})"), Turn::Passes).await?;
         self.notify(&ended.others);
         Ok(ended.ended)
@@ -206,13 +241,13 @@ impl Postgres {
             joined(&leases),
             quoted(&Value::from(keys).to_string())
         );
-        let _: Recovery = self.call(&call, Turn::Passes).await?;
+        let _: Stamp = self.call(&call, Turn::Passes).await?;
         Ok(())
     }
 
     /// Ends a recovery, if that is possible.
     pub(crate) async fn end_recovery(&self, has_waited: bool) -> Result<(), Failure> {
-        let _: Recovery = self.call(&format!("end_recovery({has_waited})"), Turn::Passes).await?;
+        let _: Stamp = self.call(&format!("end_recovery({has_waited})"), Turn::Passes).await?;
         Ok(())
     }
 
@@ -226,8 +261,14 @@ impl Postgres {
     ) -> Result<Listing, Failure> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let call = format!("list({}, {}, {most}, {at})", quoted(first), quoted(behind));
+        let _gate = self.0.gate.read().await;
         let listed: Listed = self.call(&call, turn).await?;
-        self.take_in_seen(&listed.keys);
+        self.see(&listed.keys);
+        if at == 0 && listed.left_out == 0 {
+            self.kept().take_range(first, behind, &listed.keys, listed.stamp.revision);
+        } else {
+            self.kept().take_in(&listed.keys);
+        }
         let strange = || Failure::unknown("a list that cannot be read");
         Ok(Listing {
             revision: if at == 0 { listed.stamp.revision } else { at },
@@ -240,13 +281,6 @@ impl Postgres {
                 .ok_or_else(strange)?,
             left_out: listed.left_out,
         })
-    }
-
-    /// A list says nothing of what has happened since, so it does not enter what is kept.
-    fn take_in_seen(&self, told: &[Told]) {
-        let mut seen = lock(&self.0.seen);
-        let room = MOST_SEEN.saturating_sub(seen.len());
-        seen.extend(told.iter().map(|told| told.lease).filter(|lease| *lease != 0).take(room));
     }
 }
 
@@ -291,8 +325,14 @@ impl KeyStore for Postgres {
         let text = messages::transaction(&transaction)?.to_string();
         let _gate = self.0.gate.read().await;
         let call = format!("transact({}, {})", quoted(&text), self.0.listener);
-        let done: Transacted = self.call(&call, turn).await?;
+        let done: Result<Transacted, _> = self.call(&call, turn).await;
+        if matches!(done, Err(Failure::Unknown(_))) {
+            // It may have been done, and the next try then finds what it has done.
+            *self.0.may_be_done.lock().await = true;
+        }
+        let done = done?;
         done.news.iter().for_each(|(_, _, told)| self.take_in(told));
+        self.learn_what_was_done().await?;
         let answer = done.answer(&transaction);
         for (place, before, told) in done.news {
             self.say(Own::Changed(place, before, told));
@@ -318,6 +358,7 @@ impl KeyStore for Postgres {
         let call = format!("begin_lease({})", time_to_live.as_millis());
         let leased: Leased = self.call(&call, Turn::Passes).await?;
         let lease = LeaseName { cluster: leased.stamp.store, id: leased.lease };
+        self.kept().keep(lease.id);
         Ok((lease, Renewal { sent, time_to_live }))
     }
 

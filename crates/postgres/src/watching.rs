@@ -15,8 +15,9 @@ use navlock_machines::{
 };
 use tokio::{
     sync::mpsc,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
+use tokio_postgres::Config;
 
 use crate::{
     LOGS,
@@ -28,6 +29,9 @@ use crate::{
 /// How often news are asked for at least, while nobody would notify us and something waits.
 const UNHEARD: Duration = Duration::from_millis(10);
 const LONGEST_UNHEARD: Duration = Duration::from_millis(200);
+
+/// How often it is said anew what is watched: who has not said it for an hour is forgotten.
+const SAID: Duration = Duration::from_secs(600);
 
 /// For how long what has happened is known.
 const KEPT: Duration = Duration::from_secs(60);
@@ -55,8 +59,9 @@ struct Watching<'a, T> {
     removed: HashSet<String>,
     /// The places in which something may have happened.
     dirty: HashSet<String>,
-    /// The era in which the places were told.
+    /// The era in which the places were told, and when they were last told.
     era: Option<i64>,
+    said: Instant,
     /// Revisions of the last minute, with the moment at which they were heard of.
     past: Vec<(Instant, i64)>,
     tell: T,
@@ -81,6 +86,7 @@ impl Postgres {
             removed: HashSet::new(),
             dirty: HashSet::new(),
             era: None,
+            said: Instant::now(),
             past: Vec::new(),
             tell,
         };
@@ -103,6 +109,9 @@ impl Postgres {
                 },
                 () = sleep_until(due), if !watching.wanted.is_empty() => {
                     watching.all_are_dirty();
+                    if watching.said.elapsed() > SAID {
+                        watching.added = watching.places.keys().cloned().collect();
+                    }
                     quiet = (2 * quiet).min(LONGEST_UNHEARD);
                 }
             }
@@ -231,6 +240,7 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
         let stamp: Stamp = self.store.call(&call, Turn::Passes).await?;
         let added = std::mem::take(&mut self.added);
         self.removed.clear();
+        self.said = Instant::now();
         if self.is_new_era(stamp.era) {
             return Ok(());
         }
@@ -357,34 +367,70 @@ enum Note {
     Listening(bool),
 }
 
-/// Listens, as long as somebody wants to hear.
+/// The pause before another connection listens: first, and after one that has heard nothing.
+const SOON: Duration = Duration::from_millis(20);
+const DEAF: Duration = Duration::from_secs(60);
+
+/// What a listener tells itself, to see whether it hears.
+const SELF: &str = "";
+
+/// Listens, as long as somebody wants to hear. Through a pooler that gives each transaction another session, nothing
+/// is heard: so the listener first notifies itself, from another connection.
 async fn listen(store: Postgres, notes: mpsc::UnboundedSender<Note>) {
     let Ok(config) = store.0.options.listen_config() else { return };
-    let call = format!("listen {}", channel(store.0.options.schema_name(), store.0.listener));
-    let mut wait = Duration::from_millis(20);
+    let channel = channel(store.0.options.schema_name(), store.0.listener);
+    let mut pause = SOON;
     loop {
-        let (heard, mut places) = mpsc::unbounded_channel();
-        if let Ok(client) = connect(&config, Some(heard)).await
-            && client.batch_execute(&call).await.is_ok()
-        {
-            wait = Duration::from_millis(20);
-            if notes.send(Note::Listening(true)).is_err() {
-                return;
-            }
-            while let Some(place) = places.recv().await {
-                if notes.send(Note::Heard(place)).is_err() {
-                    return;
-                }
-            }
+        pause = match hear(&store, &config, &channel, &notes).await {
+            None => return,
             // Perhaps the server has crashed.
-            store.0.recovers.notify_waiters();
-        }
+            Some(Hearing::Ended) => SOON,
+            Some(Hearing::Deaf) => DEAF,
+            Some(Hearing::Failed) => (2 * pause).min(Duration::from_secs(1)),
+        };
+        store.0.recovers.notify_waiters();
         if notes.send(Note::Listening(false)).is_err() {
             return;
         }
-        sleep(about(wait)).await;
-        wait = (2 * wait).min(Duration::from_secs(1));
+        sleep(about(pause)).await;
     }
+}
+
+/// How a connection to listen has ended.
+enum Hearing {
+    /// There was none.
+    Failed,
+    /// It hears nothing.
+    Deaf,
+    Ended,
+}
+
+/// Listens by one connection. `None` if nobody wants to hear any more.
+async fn hear(
+    store: &Postgres,
+    config: &Config,
+    channel: &str,
+    notes: &mpsc::UnboundedSender<Note>,
+) -> Option<Hearing> {
+    let (heard, mut places) = mpsc::unbounded_channel();
+    let Ok(client) = connect(config, Some(heard)).await else { return Some(Hearing::Failed) };
+    if client.batch_execute(&format!("listen {channel}")).await.is_err() {
+        return Some(Hearing::Failed);
+    }
+    let say = format!("select pg_notify('{channel}', '{SELF}')");
+    if store.0.calls.query(&say, store.time()).await.is_err() {
+        return Some(Hearing::Failed);
+    }
+    if !matches!(timeout(store.time(), places.recv()).await, Ok(Some(_))) {
+        let _ = client.batch_execute(&format!("unlisten {channel}")).await;
+        tracing::info!(target: LOGS, "no notification comes through this URL: a listen-url may lead there directly");
+        return Some(Hearing::Deaf);
+    }
+    notes.send(Note::Listening(true)).ok()?;
+    while let Some(place) = places.recv().await {
+        notes.send(Note::Heard(place)).ok()?;
+    }
+    Some(Hearing::Ended)
 }
 
 /// The name that a prefix is of: see `place_of` in the schema.

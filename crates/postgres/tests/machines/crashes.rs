@@ -7,6 +7,7 @@ use std::{
 };
 
 use navlock_core::LockGuard;
+use navlock_postgres::PostgresOptions;
 
 use super::{exclusive, machines, soon, until_waiting, witness::Witness};
 use crate::server::{DEADLINE, Server};
@@ -109,4 +110,46 @@ fn crash_after_crash_nobody_is_beside_a_holder() {
         });
         assert_eq!(witness.losses(), 0);
     }
+}
+
+/// A replica that is promoted has nothing of what was locked, and may not know of all machines.
+#[test]
+fn a_replica_that_is_promoted_goes_on_with_all_locks() {
+    let mut server = Server::start();
+    let options = server.fresh();
+    let replica = server.replica();
+    let url = format!(
+        "postgres://navlock@127.0.0.1:{},127.0.0.1:{}/postgres?target_session_attrs=read-write",
+        server.port(),
+        replica.port()
+    );
+    let options = PostgresOptions::new(url)
+        .schema(options.schema_name())
+        .time_to_live(Duration::from_secs(8))
+        .keep_names(0);
+    let [a, b] = machines(&options);
+    let held = exclusive(&a, "db");
+    let before = held.fencing_token();
+    thread::scope(|scope| {
+        let next = scope.spawn(|| exclusive(&b, "db"));
+        until_waiting(&a, 1);
+        server.kill();
+        let promoted = replica.psql("select pg_promote()");
+        assert!(promoted.status.success(), "{promoted:?}");
+        let since = Instant::now();
+        let seen = loop {
+            // A look does not wait as long as that.
+            if let Ok(seen) = soon(b.query()) {
+                break seen;
+            }
+        };
+        // Somebody of whom it does not know may hold something.
+        let waited = since.elapsed();
+        assert!(waited > Duration::from_secs(7), "{waited:?}");
+        assert_eq!((seen.held.len(), seen.pending.len()), (1, 1), "{seen:?}");
+        assert!(!held.is_lost() && !next.is_finished());
+        drop(held);
+        let next = next.join().unwrap();
+        assert!(next.fencing_token() > before);
+    });
 }

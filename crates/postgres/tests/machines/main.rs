@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
 mod crashes;
+mod pooled;
 #[path = "../server/mod.rs"]
 mod server;
 #[path = "../../../etcd/tests/machines/witness.rs"]

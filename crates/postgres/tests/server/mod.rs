@@ -40,7 +40,46 @@ impl Server {
         server
     }
 
+    /// A server that follows this one, and has so far what this one has.
+    pub(crate) fn replica(&self) -> Self {
+        let mut replica = Self::empty(false);
+        let (data, port) = (replica.data().display().to_string(), self.port().to_string());
+        replica.make(&[
+            &program("pg_basebackup"),
+            "--host=127.0.0.1",
+            &format!("--port={port}"),
+            "--username=navlock",
+            &format!("--pgdata={data}"),
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+        ]);
+        replica.restart();
+        replica
+    }
+
     fn new(is_shared: bool) -> Self {
+        let server = Self::empty(is_shared);
+        server.make(&[
+            &program("initdb"),
+            &format!("--pgdata={}", server.data().display()),
+            "--username=navlock",
+            "--auth=trust",
+            "--no-sync",
+            "--no-locale",
+            "--encoding=UTF8",
+        ]);
+        server
+    }
+
+    /// Makes its data by these words.
+    fn make(&self, words: &[&str]) {
+        let words = as_user(words);
+        let made = Command::new(&words[0]).args(&words[1..]).output().expect("it is there");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    fn empty(is_shared: bool) -> Self {
         // Where nothing waits for a disk.
         let memory = Path::new("/dev/shm");
         let directory =
@@ -50,19 +89,7 @@ impl Server {
         if let Some((_, user)) = user() {
             chown(directory.path(), Some(user), Some(user)).expect("root may do that");
         }
-        let server = Self { directory, port, running: None, is_shared };
-        let words = as_user(&[
-            &program("initdb"),
-            &format!("--pgdata={}", server.data().display()),
-            "--username=navlock",
-            "--auth=trust",
-            "--no-sync",
-            "--no-locale",
-            "--encoding=UTF8",
-        ]);
-        let made = Command::new(&words[0]).args(&words[1..]).output().expect("it is there");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        server
+        Self { directory, port, running: None, is_shared }
     }
 
     fn data(&self) -> PathBuf {
@@ -132,22 +159,26 @@ impl Server {
             .expect("it is there")
     }
 
-    pub(crate) fn options(&self) -> PostgresOptions {
-        PostgresOptions::new(format!("postgres://navlock@{}/postgres", self.port))
+    pub(crate) fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://navlock@{}/postgres", self.port)
     }
 
     /// Options with a schema of their own, which is set up.
     pub(crate) fn fresh(&self) -> PostgresOptions {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let schema = format!("s{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let options = self.options().schema(schema);
+        let options = PostgresOptions::new(self.url()).schema(schema);
         init(&options).expect("it can be set up");
         options
     }
 }
 
 /// The user and group of the server, if we are root: PostgreSQL refuses to run as root.
-fn user() -> Option<(String, u32)> {
+pub(crate) fn user() -> Option<(String, u32)> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
@@ -160,7 +191,7 @@ fn user() -> Option<(String, u32)> {
 }
 
 /// These words, run by the user of the server.
-fn as_user(words: &[&str]) -> Vec<String> {
+pub(crate) fn as_user(words: &[&str]) -> Vec<String> {
     let mut all = match user() {
         Some((_, uid)) => vec![
             "setpriv".to_owned(),
