@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    ops::Deref,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -11,6 +12,7 @@ use navlock_machines::{call_failure::Failure, key_store::Link};
 use serde::de::DeserializeOwned;
 use tokio::{
     sync::{Mutex as AsyncMutex, mpsc},
+    task::JoinHandle,
     time::{Instant, timeout},
 };
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
@@ -27,7 +29,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 pub(crate) struct Connection {
     config: Config,
     schema: String,
-    client: AsyncMutex<Option<Arc<Client>>>,
+    client: AsyncMutex<Option<Arc<Session>>>,
     /// Since when there was no answer.
     silent: Mutex<Option<(Instant, String)>>,
 }
@@ -52,7 +54,7 @@ impl Connection {
         let schema = &self.schema;
         let text = format!(
             "set transaction isolation level read committed, read write; set local lock_timeout = {turn}; \
-             set local statement_timeout = {limit}; select {schema}.{call}"
+             set local statement_timeout = {limit}; select \"{schema}\".{call}"
         );
         let answer = self.query(&text, time).await?;
         serde_json::from_str(&answer).map_err(|error| {
@@ -67,7 +69,15 @@ impl Connection {
         let mut used = None;
         let answered = async {
             let client = used.insert(self.client().await?);
-            let rows = client.simple_query(text).await.map_err(failures::of)?;
+            let rows = match client.simple_query(text).await {
+                Ok(rows) => rows,
+                Err(error) => {
+                    if failures::is_of_server(&error) {
+                        self.leave(client).await;
+                    }
+                    return Err(failures::of(error));
+                }
+            };
             Ok(rows.into_iter().find_map(|row| match row {
                 SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
                 _ => None,
@@ -91,7 +101,7 @@ impl Connection {
     }
 
     /// Has another connection made, unless there is one already.
-    async fn leave(&self, used: &Arc<Client>) {
+    async fn leave(&self, used: &Arc<Session>) {
         let mut client = self.client.lock().await;
         if client.as_ref().is_some_and(|client| Arc::ptr_eq(client, used)) {
             *client = None;
@@ -110,7 +120,7 @@ impl Connection {
     }
 
     /// The client, which is connected.
-    async fn client(&self) -> Result<Arc<Client>, Failure> {
+    async fn client(&self) -> Result<Arc<Session>, Failure> {
         let mut client = self.client.lock().await;
         if let Some(client) = client.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
@@ -143,18 +153,38 @@ impl Link for Connection {
     }
 }
 
+/// A connection, which ends when this is dropped: what was sent and not answered is not waited for.
+pub(crate) struct Session {
+    client: Client,
+    running: JoinHandle<()>,
+}
+
+impl Deref for Session {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
 /// Connects. What the server notifies of goes to `heard`.
 pub(crate) async fn connect(
     config: &Config,
     heard: Option<mpsc::UnboundedSender<String>>,
-) -> Result<Client, Failure> {
+) -> Result<Session, Failure> {
     let (client, mut connection) = config.connect(NoTls).await.map_err(failures::of)?;
-    tokio::spawn(async move {
+    let running = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
             if let (AsyncMessage::Notification(note), Some(heard)) = (message, &heard) {
                 let _ = heard.send(note.payload().to_owned());
             }
         }
     });
-    Ok(client)
+    Ok(Session { client, running })
 }

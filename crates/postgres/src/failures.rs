@@ -31,7 +31,7 @@ pub(crate) fn of(error: Error) -> Failure {
         "55P03" | "57014" => {
             unknown(UnreachableKind::TimedOut, format!("PostgreSQL was too slow: {message}"))
         }
-        "25006" => unknown(
+        "25006" | "0A000" => unknown(
             UnreachableKind::Unavailable,
             format!(
                 "{message}: this is a replica; give the URL of the primary, or wait until it is promoted"
@@ -46,7 +46,7 @@ pub(crate) fn of(error: Error) -> Failure {
         }
         "53100" => refused(UnreachableKind::StorageFull, format!("PostgreSQL refused: {message}")),
         // Too many connections, out of memory; being shut down or started; not to be serialised.
-        code if ["53", "57", "08", "40", "58"].contains(&&code[..2]) => {
+        code if ["53", "57", "08", "25", "40", "58"].contains(&&code[..2]) => {
             unknown(UnreachableKind::Unavailable, message)
         }
         code if code.starts_with("28") => {
@@ -56,4 +56,11 @@ pub(crate) fn of(error: Error) -> Failure {
             Refusal::new(format!("PostgreSQL refused: {message} ({code})")).caused_by(error).into(),
         ),
     }
+}
+
+/// Whether another server of those that were given may do what this one does not: it is a replica, or ends.
+pub(crate) fn is_of_server(error: &Error) -> bool {
+    error
+        .code()
+        .is_some_and(|code| matches!(code.code(), "25006" | "0A000" | "57P01" | "57P02" | "57P03"))
 }

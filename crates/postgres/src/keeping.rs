@@ -52,9 +52,7 @@ impl Postgres {
         let _kept = Kept(self, lease);
         // What stands under another connection's lease has to be known here, before it could be put back.
         let mut is_known = time_to_live.is_some();
-        if is_known {
-            self.kept().keep(lease);
-        }
+        let mut perhaps_lost = self.0.recovers.subscribe();
         let times = &self.0.options.keeper.times;
         let again = (times.time_to_live / 20).min(Duration::from_millis(500));
         let mailbox = text(&mailbox).unwrap_or_default().to_owned();
@@ -66,14 +64,11 @@ impl Postgres {
             tokio::select! {
                 () = sleep_until(due) => {}
                 () = wanted.notified() => {}
-                () = self.0.recovers.notified() => sleep(about(again / 5)).await,
-            }
-            if !is_known {
-                let _gate = self.0.gate.read().await;
-                is_known = self.learn(lease).await.is_ok();
+                _ = perhaps_lost.changed() => sleep(about(again / 5)).await,
             }
             let sent = Uptime::now();
-            let renewed = match self.renew(lease, &mailbox).await {
+            let seen: Vec<_> = lock(&self.0.seen).iter().copied().collect();
+            let renewed = match self.renew(lease, &mailbox, &seen).await {
                 Ok(renewed) => renewed,
                 Err(failure) => {
                     tracing::debug!(target: LOGS, lease, ?failure, "a lease could not be renewed yet");
@@ -82,13 +77,17 @@ impl Postgres {
                 }
             };
             let time_to_live = Duration::from_millis(renewed.time_to_live.unwrap_or_default());
+            if !is_known && renewed.time_to_live.is_some() {
+                let _gate = self.0.gate.read().await;
+                is_known = self.learn(lease, time_to_live).await.is_ok();
+            }
             match renewed.lease {
                 None => {
                     tracing::warn!(target: LOGS, lease, "PostgreSQL does not know a lease any more");
                     return tell(LeaseEvent::Gone);
                 }
                 Some(LeaseState::Incomplete) => {
-                    let put_back = is_known && self.put_back().await.is_ok();
+                    let put_back = is_known && self.put_back(renewed.stamp.era).await.is_ok();
                     due = Instant::now() + if put_back { Duration::ZERO } else { about(again) };
                 }
                 Some(LeaseState::Complete) => {
@@ -97,26 +96,28 @@ impl Postgres {
                     due = Instant::now() + pause(time_to_live);
                 }
             }
-            due = due.min(self.look_after(lease, &renewed));
+            due = due.min(self.look_after(lease, &seen, &renewed));
             if renewed.recovers {
                 let era = renewed.stamp.era;
+                // Those who keep the longest leases may be unknown here.
                 let begun = match recovery {
                     Some((of, begun)) if of == era => begun,
                     _ => Uptime::now(),
                 };
                 recovery = Some((era, begun));
-                let longest = Duration::from_millis(renewed.longest);
+                let longest = Duration::from_millis(renewed.longest).max(times.time_to_live);
                 let has_waited = renewed.is_unsure && begun.elapsed() >= longest;
                 let store = self.clone();
-                tokio::spawn(async move { store.end_recovery(has_waited).await });
+                tokio::spawn(async move { store.end_recovery(era, has_waited).await });
                 due = due.min(Instant::now() + about(again));
+            } else {
+                recovery = None;
             }
         }
     }
 
-    async fn renew(&self, lease: i64, mailbox: &str) -> Result<Renewed, Failure> {
-        let seen: Vec<_> = lock(&self.0.seen).iter().copied().collect();
-        let call = format!("renew({lease}, {}, '{{{}}}')", quoted(mailbox), joined(&seen));
+    async fn renew(&self, lease: i64, mailbox: &str, seen: &[i64]) -> Result<Renewed, Failure> {
+        let call = format!("renew({lease}, {}, '{{{}}}')", quoted(mailbox), joined(seen));
         // A renewal that is late still counts, from the moment at which it was sent.
         let time = pause(self.0.options.keeper.times.time_to_live);
         self.0.renewals.call(&call, time).await
@@ -124,11 +125,12 @@ impl Postgres {
 
     /// Takes in how often the leases of others were renewed, and ends those that were not renewed for as long as they
     /// last, by this machine's clock. Returns when to look again.
-    fn look_after(&self, own: i64, renewed: &Renewed) -> Instant {
+    fn look_after(&self, own: i64, asked: &[i64], renewed: &Renewed) -> Instant {
         let now = Uptime::now();
         let mut next = Instant::now() + Duration::from_secs(3600);
         let is_told = |lease: &i64| renewed.others.iter().any(|(other, ..)| other == lease);
-        lock(&self.0.seen).retain(is_told);
+        // Others may have been seen since it was asked.
+        lock(&self.0.seen).retain(|lease| !asked.contains(lease) || is_told(lease));
         let mut observed = lock(&self.0.observed);
         observed.retain(|(by, lease), _| *by != own || is_told(lease));
         for &(lease, renewals, millis) in &renewed.others {

@@ -1,8 +1,11 @@
 //! What this machine knows of the keys under its leases, to put it back when PostgreSQL has lost its memory.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::messages::Told;
 
@@ -12,7 +15,8 @@ const DELETED: usize = 10_000;
 /// The keys under leases of this machine, as far as it was told.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    leases: HashSet<i64>,
+    /// With their times to live, in milliseconds.
+    leases: HashMap<i64, u128>,
     keys: HashMap<String, Told>,
     /// The last revision of keys that are gone from there, because what happened before that may be told later.
     deleted: HashMap<String, i64>,
@@ -20,8 +24,8 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// From now on the keys under this lease are this machine's.
-    pub(crate) fn keep(&mut self, lease: i64) {
-        self.leases.insert(lease);
+    pub(crate) fn keep(&mut self, lease: i64, time_to_live: Duration) {
+        self.leases.insert(lease, time_to_live.as_millis());
     }
 
     /// The lease ends, or somebody else keeps it.
@@ -39,7 +43,7 @@ impl Kept {
             if is_known {
                 continue;
             }
-            if told.is_put() && self.leases.contains(&told.lease) {
+            if told.is_put() && self.leases.contains_key(&told.lease) {
                 self.deleted.remove(key);
                 self.keys.insert(key.clone(), told.clone());
             } else {
@@ -67,14 +71,27 @@ impl Kept {
 
     fn take_list(&mut self, told: &[Told], revision: i64, is_of_list: impl Fn(&Told) -> bool) {
         let there: HashSet<_> = told.iter().map(|told| &*told.key).collect();
+        let deleted = &mut self.deleted;
         self.keys.retain(|key, known| {
-            known.written > revision || there.contains(&**key) || !is_of_list(known)
+            let is_there = known.written > revision || there.contains(&**key) || !is_of_list(known);
+            if !is_there {
+                deleted.insert(key.clone(), revision);
+            }
+            is_there
         });
         self.take_in(told);
     }
 
-    /// The leases, and the keys under them.
-    pub(crate) fn all(&self) -> (Vec<i64>, Vec<Value>) {
-        (self.leases.iter().copied().collect(), self.keys.values().map(Told::json).collect())
+    /// The leases.
+    pub(crate) fn leases(&self) -> Vec<(i64, Duration)> {
+        let millis =
+            |millis: u128| Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+        self.leases.iter().map(|(lease, time)| (*lease, millis(*time))).collect()
+    }
+
+    /// The leases with their times to live, and the keys under them, as they are put back.
+    pub(crate) fn json(&self) -> (Value, Value) {
+        let leases = self.leases.iter().map(|(lease, time)| json!([lease, time]));
+        (leases.collect(), self.keys.values().map(Told::json).collect())
     }
 }

@@ -70,13 +70,6 @@ pub(crate) struct Listed {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Leased {
-    #[serde(flatten)]
-    pub(crate) stamp: Stamp,
-    pub(crate) lease: i64,
-}
-
-#[derive(Debug, Deserialize)]
 pub(crate) struct Renewed {
     #[serde(flatten)]
     pub(crate) stamp: Stamp,
@@ -144,9 +137,14 @@ impl Told {
     }
 }
 
-/// A text as SQL has it.
+/// A text as SQL has it, whatever `standard_conforming_strings` says.
 pub(crate) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
+    let text = text.replace('\'', "''");
+    if text.contains('\\') {
+        format!("E'{}'", text.replace('\\', r"\\"))
+    } else {
+        format!("'{text}'")
+    }
 }
 
 /// A key as text. All keys of ours are plain.

@@ -6,6 +6,12 @@ use navlock_core::{Error, Refusal};
 use navlock_machines::key_store::KeeperOptions;
 use tokio_postgres::{Config, config::Host};
 
+/// How long nothing may be said on a connection before the other side is asked whether it is there.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// How many letters the name of the schema may have: it is a part of the name of a channel, which has 63.
+const MOST_LETTERS: usize = 40;
+
 /// The shortest time to live of a lease.
 const SHORTEST: Duration = Duration::from_secs(2);
 
@@ -147,9 +153,9 @@ impl PostgresOptions {
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let is_name = self.schema.bytes().all(is_plain)
             && !self.schema.starts_with(|first: char| first.is_ascii_digit());
-        if !is_name || self.schema.is_empty() || self.schema.len() > 63 {
+        if !is_name || self.schema.is_empty() || self.schema.len() > MOST_LETTERS {
             return Err(Error::refused(format!(
-                "{:?} cannot be the schema: give up to 63 small letters, digits and _, a letter first",
+                "{:?} cannot be the schema: give up to {MOST_LETTERS} small letters, digits and _, a letter first",
                 self.schema
             )));
         }
@@ -184,7 +190,11 @@ impl PostgresOptions {
         if let Some(password) = &self.password {
             config.password(password);
         }
-        config.connect_timeout(self.keeper.times.timeout);
+        // Each of several servers is tried in time.
+        let servers = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
+        config.connect_timeout(self.keeper.times.call() / servers);
+        // What lies between may forget a connection on which nothing is said.
+        config.keepalives_idle(QUIET).keepalives_interval(QUIET / 3).keepalives_retries(3);
         if config.get_application_name().is_none() {
             config.application_name("navlock");
         }

@@ -39,7 +39,7 @@ pub fn init(options: &PostgresOptions) -> Result<(), Error> {
 ///
 /// [`Error::Unreachable`] if PostgreSQL does not answer, [`Error::Refused`] if the user may not do that.
 pub fn remove(options: &PostgresOptions) -> Result<(), Error> {
-    run(options, &format!("drop schema if exists {} cascade", options.schema_name()))
+    run(options, &format!("drop schema if exists \"{}\" cascade", options.schema_name()))
 }
 
 fn run(options: &PostgresOptions, text: &str) -> Result<(), Error> {

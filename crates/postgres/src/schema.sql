@@ -12,8 +12,8 @@
 -- No clock is compared. A renewal raises a number; whoever has seen the same number for as long as the lease lasts,
 -- by its own clock, ends the lease.
 
-create schema @schema@;
-set local search_path = @schema@;
+create schema "@schema@";
+set local search_path = "@schema@";
 
 -- The row that outlives a crash.
 create table store (
@@ -22,7 +22,8 @@ create table store (
     -- The version of this file, and the format of the keys.
     version int not null,
     format text not null,
-    -- How often the memory was lost.
+    -- A number that grows with each loss of the memory. Its upper half is the timeline, so that a replica that did not
+    -- hear of the last era does not use its number again.
     era bigint not null,
     -- The timeline of the server in that era: another one has been promoted if it differs.
     timeline int not null,
@@ -32,7 +33,7 @@ create table store (
     longest int not null
 );
 insert into store values (
-    ('x' || md5(random()::text || clock_timestamp()::text))::bit(63)::bigint,
+    ('x' || replace(gen_random_uuid()::text, '-', ''))::bit(63)::bigint,
     @version@, '@format@', 0, 0, 1, 0
 );
 
@@ -47,6 +48,8 @@ create unlogged table present (store bigint not null, era bigint not null, revis
     is_unsure boolean not null);
 
 create unlogged table leases (id bigint primary key, time_to_live int not null, renewals bigint not null,
+    -- Who listens for the machine; 0 if that is not known.
+    listener bigint not null,
     -- Whether its keys are here. Else its machine has not put them back yet.
     is_complete boolean not null,
     -- For people alone.
@@ -71,6 +74,19 @@ create unlogged table watches (place text collate "C" not null, listener bigint 
 create index watches_by_listener on watches (listener);
 create unlogged table listeners (id bigint primary key, seen timestamptz not null);
 
+-- Which revision there was when, by the clock of the server: it decides what is forgotten, and nothing else.
+create unlogged table moments (at timestamptz primary key, revision bigint not null);
+
+-- Rows come and go all the time.
+alter table present set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+alter table leases set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+alter table keys set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+alter table changes set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0);
+
 -- How many revisions are reserved at a time. Each time costs a flush to the disk.
 create function block() returns bigint immutable language sql return 1 << 20;
 
@@ -87,10 +103,14 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'navlock needs READ COMMITTED' using errcode = 'NL003';
     end if;
-    perform pg_advisory_xact_lock(1315009611, hashtext('@schema@'));
-    select * into now from present;
+    select * into now from present for update;
     if not found then
-        now := begin_era();
+        perform from store for update;
+        -- Another transaction may have been here first.
+        select * into now from present for update;
+        if not found then
+            now := begin_era();
+        end if;
     end if;
     return now;
 end $$;
@@ -105,7 +125,7 @@ begin
     select * into old from store;
     -- It must not be lost in another crash, or two eras would have the same revisions.
     perform set_config('synchronous_commit', 'on', true);
-    now := row(old.id, old.era + 1, old.reserved, exists (select from machines), false);
+    now := row(old.id, greatest(old.era + 1, line::bigint << 32), old.reserved, exists (select from machines), false);
     if old.timeline not in (0, line) then
         -- A replica may lack the newest machines, and the newest reservations.
         now.revision := now.revision + (1::bigint << 32);
@@ -113,8 +133,8 @@ begin
         now.is_unsure := true;
     end if;
     update store set era = now.era, timeline = line, reserved = now.revision + block();
-    delete from keys; delete from changes; delete from watches; delete from leases;
-    insert into leases select id, time_to_live, 0, false, clock_timestamp() from machines;
+    delete from keys; delete from changes; delete from watches; delete from leases; delete from moments;
+    insert into leases select id, time_to_live, 0, 0, false, clock_timestamp() from machines;
     insert into present values (now.*);
     return now;
 end $$;
@@ -260,7 +280,7 @@ return jsonb_build_object('store', p.store, 'era', p.era, 'revision', p.revision
 -- Runs a transaction: checks, steps if they hold, steps if not. All or nothing.
 create function transact(transaction jsonb, listener bigint) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     path boolean[];
@@ -277,8 +297,8 @@ begin
         -- With each place, the revision of the change before. So who has heard of that one has heard of all.
         select jsonb_agg(jsonb_build_array(place, before, told)) into news from (
             select c.place, jsonb_agg(shown(c) order by nth) as told,
-                (select coalesce(max(b.revision), 0) from changes b
-                    where b.place = c.place and b.revision < done.revision) as before
+                coalesce((select max(b.revision) from changes b where b.place = c.place and b.revision < done.revision),
+                    (select min(revision) - 1 from changes)) as before
             from changes c where c.revision = done.revision group by c.place
         ) of_places;
         select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) into others
@@ -310,7 +330,7 @@ end $$;
 -- since. How many keys are left out is told as well.
 create function list(first text, behind text, most bigint, at bigint) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
     oldest bigint;
@@ -341,7 +361,7 @@ end $$;
 -- The keys that stand under a lease.
 create function under(lease bigint) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -352,20 +372,31 @@ begin
     return answer;
 end $$;
 
--- Begins a lease that lasts for so many milliseconds after each renewal.
-create function begin_lease(time_to_live int) returns jsonb
+-- Notes a machine whose lease will last for so many milliseconds, and returns the number of the lease, which never
+-- returns. This is flushed, and waits for a standby if there is one to be waited for: so it is in nobody's turn.
+create function enlist(time_to_live int) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
-    now present := take_turn();
-    -- A number that never returns.
     id bigint := ('x' || replace(gen_random_uuid()::text, '-', ''))::bit(63)::bigint;
 begin
     perform set_config('synchronous_commit', 'on', true);
-    insert into machines values (id, time_to_live);
-    insert into leases values (id, time_to_live, 0, true, clock_timestamp());
     update store set longest = time_to_live where longest < time_to_live;
-    return stamp(now) || jsonb_build_object('lease', id);
+    insert into machines values (id, time_to_live);
+    return to_jsonb(id);
+end $$;
+
+-- Begins the lease of a machine that was noted.
+create function begin_lease(lease bigint, time_to_live int, listener bigint) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
+declare
+    now present := take_turn();
+begin
+    -- If the memory was lost since, a recovery waits for its keys. There are none.
+    insert into leases values (lease, time_to_live, 0, listener, true, clock_timestamp())
+        on conflict (id) do update set listener = excluded.listener, is_complete = true;
+    return end_recovery(now.era, false);
 end $$;
 
 -- Renews a lease and reads what stands in the mailbox with this prefix. Both are one moment. Tells how often these
@@ -374,7 +405,7 @@ end $$;
 -- This waits for nobody's turn. While the lease's keys have to be put back, nothing is renewed.
 create function renew(lease bigint, mailbox text, observed bigint[]) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     answer jsonb;
 begin
@@ -384,13 +415,13 @@ begin
     update leases set renewals = renewals + 1, renewed = clock_timestamp() where id = lease and is_complete;
     select stamp(p) || jsonb_build_object(
             'recovers', p.recovers, 'is unsure', p.is_unsure, 'longest', (select longest from store),
-            'lease', (select case when is_complete then 'complete' else 'incomplete' end
-                from leases l where l.id = renew.lease),
+            'lease', coalesce((select case when is_complete then 'complete' else 'incomplete' end
+                from leases l where l.id = renew.lease), case when p.is_unsure and p.recovers then 'incomplete' end),
             'time to live', (select time_to_live from leases l where l.id = renew.lease),
             'mailbox', coalesce((select jsonb_agg(substring(key from length(mailbox) + 1)) from keys
                 where key >= mailbox and key < left(mailbox, -1) || '0'), '[]'),
             'others', coalesce((select jsonb_agg(jsonb_build_array(l.id, l.renewals, l.time_to_live)) from leases l
-                where l.id <> renew.lease and (l.id = any (observed)
+                where l.id <> renew.lease and (l.id = any (observed) or p.recovers and not l.is_complete
                     or l.id in (select id from leases where id > renew.lease order by id limit 2)
                     or l.id in (select id from leases order by id limit 2))), '[]'))
         into answer from present p;
@@ -401,7 +432,7 @@ end $$;
 -- people alone.
 create function lease_of(lease bigint) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 begin
     return (select jsonb_build_array(time_to_live, greatest(0,
             (extract(epoch from clock_timestamp() - renewed) * 1000)::bigint))
@@ -411,21 +442,24 @@ end $$;
 -- Ends a lease, with all keys under it: any, or one that was renewed so often in this era.
 create function end_lease(lease bigint, era bigint, seen bigint) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
     ended_in bigint;
+    listening bigint;
     others jsonb;
 begin
+    -- If the end is lost in a crash, a recovery waits for the machine in vain.
+    perform set_config('synchronous_commit', 'off', true);
     -- A renewal waits for the row, and finds none.
-    perform from leases where id = lease
+    select l.listener into listening from leases l where id = lease
         and (end_lease.era is null or end_lease.era = now.era and renewals = seen) for update;
     if not found then
         return stamp(now) || jsonb_build_object('ended', false, 'others', '[]'::jsonb);
     end if;
-    -- Of what is lost with a crash, nothing has to be known after it: whom it waits for may well be too many.
     delete from machines where id = lease;
     delete from leases where id = lease;
+    delete from watches where listener = listening;
     if exists (select from keys k where k.lease = end_lease.lease) then
         ended_in := next_revision(now);
         with gone as (
@@ -441,34 +475,41 @@ begin
         || jsonb_build_object('ended', true, 'others', coalesce(others, '[]'));
 end $$;
 
--- Puts back the keys that stand under leases of a machine, as that machine knows them. The recovery ends with the
--- last one.
-create function put_back(of bigint[], kept jsonb) returns jsonb
+-- Puts back the keys that stand under leases of a machine (their numbers and times to live), as that machine knows
+-- them. The recovery of this era ends with the last one.
+create function put_back(era bigint, of jsonb, kept jsonb) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
-    if now.recovers then
-        insert into keys select kv ->> 0, decode(kv ->> 1, 'hex'), (kv ->> 2)::bigint, (kv ->> 3)::bigint, (kv ->> 4)::bigint
-            from jsonb_array_elements(kept) kv
-            join leases l on l.id = (kv ->> 4)::bigint and l.id = any (of) and not l.is_complete
+    if now.recovers and now.era = put_back.era then
+        if now.is_unsure then
+            insert into machines select (l ->> 0)::bigint, (l ->> 1)::int from jsonb_array_elements(of) l
+                on conflict do nothing;
+            insert into leases select (l ->> 0)::bigint, (l ->> 1)::int, 0, 0, false, clock_timestamp()
+                from jsonb_array_elements(of) l on conflict do nothing;
+        end if;
+        insert into keys
+            select kv ->> 0, decode(kv ->> 1, 'hex'), (kv ->> 2)::bigint, (kv ->> 3)::bigint, (kv ->> 4)::bigint
+            from jsonb_array_elements(kept) kv join leases l on l.id = (kv ->> 4)::bigint and not l.is_complete
             on conflict (key) do update set value = excluded.value, made = excluded.made,
                 written = excluded.written, lease = excluded.lease where keys.written < excluded.written;
-        update leases set is_complete = true, renewals = renewals + 1, renewed = clock_timestamp() where id = any (of);
+        update leases set is_complete = true, renewals = renewals + 1, renewed = clock_timestamp()
+            where id in (select (l ->> 0)::bigint from jsonb_array_elements(of) l);
     end if;
-    return end_recovery(false);
+    return end_recovery(put_back.era, false);
 end $$;
 
--- Ends the recovery, if each lease's keys are here. Where the list of machines may miss some, somebody has to have
--- waited for as long as any lease lasts.
-create function end_recovery(has_waited boolean) returns jsonb
+-- Ends the recovery of this era, if each lease's keys are here. Where the list of machines may miss some, somebody has
+-- to have waited for as long as any lease lasts.
+create function end_recovery(era bigint, has_waited boolean) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
-    if now.recovers and (has_waited or not now.is_unsure)
+    if now.recovers and now.era = end_recovery.era and (has_waited or not now.is_unsure)
         and not exists (select from leases where not is_complete) then
         -- Who was robbed just before the crash may not have heard of it. An exclusive lock was alone when it was
         -- made, and a shared one was beside no exclusive one: so the lock that was made last decides.
@@ -480,17 +521,16 @@ begin
         )
         delete from keys k using held h join last using (place)
             where k.key = h.key and h.made < last.made and (h.is_exclusive or last.is_exclusive);
-        update present set recovers = false;
-        now.recovers := false;
+        update present set recovers = false, is_unsure = false;
     end if;
-    return stamp(now) || jsonb_build_object('recovers', now.recovers);
+    return stamp(now);
 end $$;
 
 -- Notes that this listener wants to be notified of what happens in these places, and no longer in those. Who was not
 -- here for an hour is forgotten: it is notified of nothing, and hears all the same when it asks.
 create function watch(listener bigint, places text[], no_longer text[]) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
@@ -505,15 +545,33 @@ begin
     return stamp(now);
 end $$;
 
+-- Forgets what has happened long ago: everybody has had time to hear of it. One does that, and nobody waits for it.
+create function tend(now present) returns void language plpgsql as $$
+declare
+    last timestamptz;
+    long interval := make_interval(secs => greatest(60, (select longest from store) / 500));
+begin
+    select max(at) into last from moments;
+    if last > clock_timestamp() - interval '5 seconds' and last <= clock_timestamp()
+        or not pg_try_advisory_xact_lock(1315009612, hashtext('@schema@')) then
+        return;
+    end if;
+    insert into moments values (clock_timestamp(), now.revision) on conflict do nothing;
+    delete from changes where revision <
+        (select max(revision) from moments where at < clock_timestamp() - long);
+    delete from moments where at < (select max(at) from moments where at < clock_timestamp() - long)
+        or at > clock_timestamp();
+end $$;
+
 -- What has happened in these places since these revisions. `kept` is the first revision of which everything is known:
 -- who has heard less has to list.
 create function news(places text[], since bigint[]) returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
+    now present := reading();
     answer jsonb;
 begin
-    perform reading();
     select stamp(p) || jsonb_build_object(
             'kept', (select coalesce(min(revision), p.revision + 1) from changes),
             'news', coalesce((select jsonb_agg(jsonb_build_array(place, told)) from (
@@ -522,21 +580,24 @@ begin
                     join changes c on c.place = asked.place and c.revision > asked.since group by c.place
                 ) of_places), '[]'))
         into answer from present p;
+    perform tend(now);
     return answer;
-end $$;
-
--- Forgets changes that everybody has had time to hear of.
-create function forget(before bigint) returns void
-language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
-begin
-    delete from changes where revision < before;
 end $$;
 
 -- What the store is, for whoever connects.
 create function hello() returns jsonb
 language plpgsql security definer
-set search_path = pg_catalog, @schema@, pg_temp set enable_seqscan = off set jit = off as $$
+set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 begin
+    if pg_is_in_recovery() then
+        raise exception 'the server is a replica' using errcode = '25006';
+    end if;
     return (select jsonb_build_object('version', version, 'format', format) from store);
 end $$;
+
+-- Who may use the schema may lock. The functions that these ones call are nobody else's.
+revoke execute on all functions in schema "@schema@" from public;
+grant execute on function hello(), enlist(int), begin_lease(bigint, int, bigint), renew(bigint, text, bigint[]),
+    lease_of(bigint), end_lease(bigint, bigint, bigint), put_back(bigint, jsonb, jsonb), end_recovery(bigint, boolean),
+    transact(jsonb, bigint), list(text, text, bigint, bigint), under(bigint), watch(bigint, text[], text[]),
+    news(text[], bigint[]) to public;

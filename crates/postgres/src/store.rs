@@ -19,9 +19,8 @@ use navlock_machines::{
     watched::{Order, Watched},
 };
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::{
-    sync::{Mutex as AsyncMutex, Notify, RwLock, mpsc},
+    sync::{Mutex as AsyncMutex, Notify, RwLock, mpsc, watch},
     time::{self, sleep},
 };
 
@@ -31,9 +30,7 @@ use crate::{
     failures::RECOVERING,
     keeping::Observed,
     kept::Kept,
-    messages::{
-        self, Concerned, Ended, Hello, Leased, Listed, Stamp, Told, Transacted, quoted, text,
-    },
+    messages::{self, Concerned, Ended, Hello, Listed, Stamp, Told, Transacted, quoted, text},
     options::PostgresOptions,
     schema::VERSION,
 };
@@ -61,8 +58,8 @@ pub(crate) struct Inner {
     pub(crate) seen: Mutex<HashSet<i64>>,
     /// The leases of others, by the lease with whose renewals they are looked after.
     pub(crate) observed: Mutex<HashMap<(i64, i64), Observed>>,
-    /// Wakes those who keep leases: the memory may be lost.
-    pub(crate) recovers: Notify,
+    /// Changes if the memory may be lost, for those who keep leases.
+    pub(crate) recovers: watch::Sender<()>,
     /// What the watches have to know of us.
     pub(crate) own: Mutex<Option<mpsc::UnboundedSender<Own>>>,
 }
@@ -117,7 +114,7 @@ impl Postgres {
             may_be_done: AsyncMutex::default(),
             seen: Mutex::default(),
             observed: Mutex::default(),
-            recovers: Notify::new(),
+            recovers: watch::Sender::new(()),
             own: Mutex::default(),
         })))
     }
@@ -152,7 +149,7 @@ impl Postgres {
             }
         }
         if matches!(&answer, Err(Failure::Unknown(why)) if why.message() == RECOVERING) {
-            self.0.recovers.notify_waiters();
+            self.0.recovers.send_replace(());
         }
         answer
     }
@@ -200,9 +197,9 @@ impl Postgres {
     async fn learn_what_was_done(&self) -> Result<(), Failure> {
         let mut may_be_done = self.0.may_be_done.lock().await;
         if *may_be_done {
-            let (leases, _) = self.kept().all();
-            for lease in leases {
-                self.learn(lease).await?;
+            let leases = self.kept().leases();
+            for (lease, time_to_live) in leases {
+                self.learn(lease, time_to_live).await?;
             }
             *may_be_done = false;
         }
@@ -210,10 +207,10 @@ impl Postgres {
     }
 
     /// Learns what stands under a lease, which is kept from now on. Who calls this shares the gate.
-    pub(crate) async fn learn(&self, lease: i64) -> Result<(), Failure> {
+    pub(crate) async fn learn(&self, lease: i64, time_to_live: Duration) -> Result<(), Failure> {
         let listed: Listed = self.call(&format!("under({lease})"), Turn::Passes).await?;
         let mut kept = self.kept();
-        kept.keep(lease);
+        kept.keep(lease, time_to_live);
         kept.take_all(lease, &listed.keys, listed.stamp.revision);
         Ok(())
     }
@@ -231,23 +228,22 @@ impl Postgres {
         Ok(ended.ended)
     }
 
-    /// Puts back what stands under our leases. Nothing that was done before it is told any more once it has begun.
-    pub(crate) async fn put_back(&self) -> Result<(), Failure> {
+    /// Puts back what stands under our leases, in this era. Nothing that was done before it is told any more once it
+    /// has begun.
+    pub(crate) async fn put_back(&self, era: i64) -> Result<(), Failure> {
         let _gate = self.0.gate.write().await;
-        let (leases, keys) = self.kept().all();
-        tracing::warn!(target: LOGS, keys = keys.len(), "PostgreSQL has lost its memory: its keys are put back");
-        let call = format!(
-            "put_back('{{{}}}', {})",
-            joined(&leases),
-            quoted(&Value::from(keys).to_string())
-        );
-        let _: Stamp = self.call(&call, Turn::Passes).await?;
+        let (leases, keys) = self.kept().json();
+        tracing::warn!(target: LOGS, %leases, "PostgreSQL has lost its memory: the keys under our leases are put back");
+        let (leases, keys) = (quoted(&leases.to_string()), quoted(&keys.to_string()));
+        let _: Stamp =
+            self.call(&format!("put_back({era}, {leases}, {keys})"), Turn::Passes).await?;
         Ok(())
     }
 
-    /// Ends a recovery, if that is possible.
-    pub(crate) async fn end_recovery(&self, has_waited: bool) -> Result<(), Failure> {
-        let _: Stamp = self.call(&format!("end_recovery({has_waited})"), Turn::Passes).await?;
+    /// Ends the recovery of this era, if that is possible.
+    pub(crate) async fn end_recovery(&self, era: i64, has_waited: bool) -> Result<(), Failure> {
+        let _: Stamp =
+            self.call(&format!("end_recovery({era}, {has_waited})"), Turn::Passes).await?;
         Ok(())
     }
 
@@ -354,11 +350,13 @@ impl KeyStore for Postgres {
 
     async fn begin_lease(&self) -> Result<(LeaseName, Renewal), Failure> {
         let time_to_live = self.0.options.keeper.times.time_to_live;
+        let millis = time_to_live.as_millis();
+        let id: i64 = self.call(&format!("enlist({millis})"), Turn::Passes).await?;
         let sent = Uptime::now();
-        let call = format!("begin_lease({})", time_to_live.as_millis());
-        let leased: Leased = self.call(&call, Turn::Passes).await?;
-        let lease = LeaseName { cluster: leased.stamp.store, id: leased.lease };
-        self.kept().keep(lease.id);
+        let call = format!("begin_lease({id}, {millis}, {})", self.0.listener);
+        let stamp: Stamp = self.call(&call, Turn::Passes).await?;
+        let lease = LeaseName { cluster: stamp.store, id };
+        self.kept().keep(lease.id, time_to_live);
         Ok((lease, Renewal { sent, time_to_live }))
     }
 

@@ -33,9 +33,6 @@ const LONGEST_UNHEARD: Duration = Duration::from_millis(200);
 /// How often it is said anew what is watched: who has not said it for an hour is forgotten.
 const SAID: Duration = Duration::from_secs(600);
 
-/// For how long what has happened is known.
-const KEPT: Duration = Duration::from_secs(60);
-
 /// The number of the watch of our mailbox. Nobody is told of it.
 const MAILBOX: u64 = 0;
 
@@ -62,8 +59,8 @@ struct Watching<'a, T> {
     /// The era in which the places were told, and when they were last told.
     era: Option<i64>,
     said: Instant,
-    /// Revisions of the last minute, with the moment at which they were heard of.
-    past: Vec<(Instant, i64)>,
+    /// Whether somebody notifies us.
+    is_heard: bool,
     tell: T,
 }
 
@@ -87,11 +84,11 @@ impl Postgres {
             dirty: HashSet::new(),
             era: None,
             said: Instant::now(),
-            past: Vec::new(),
+            is_heard: false,
             tell,
         };
         let often = pause(self.0.options.keeper.times.time_to_live);
-        let (mut is_heard, mut quiet) = (false, UNHEARD);
+        let mut quiet = UNHEARD;
         let mut due = Instant::now() + often;
         loop {
             tokio::select! {
@@ -100,13 +97,7 @@ impl Postgres {
                     None => break,
                 },
                 Some(news) = changes.recv() => watching.take_own(news),
-                Some(note) = notes.recv() => match note {
-                    Note::Heard(place) => drop(watching.dirty.insert(place)),
-                    Note::Listening(so) => {
-                        is_heard = so;
-                        watching.all_are_dirty();
-                    }
-                },
+                Some(note) = notes.recv() => watching.heed(note),
                 () = sleep_until(due), if !watching.wanted.is_empty() => {
                     watching.all_are_dirty();
                     if watching.said.elapsed() > SAID {
@@ -124,12 +115,10 @@ impl Postgres {
                 quiet = UNHEARD;
             }
             while let Ok(note) = notes.try_recv() {
-                if let Note::Heard(place) = note {
-                    watching.dirty.insert(place);
-                }
+                watching.heed(note);
             }
             match watching.catch_up().await {
-                Ok(()) => due = Instant::now() + if is_heard { often } else { quiet },
+                Ok(()) => due = Instant::now() + if watching.is_heard { often } else { quiet },
                 Err(failure) => {
                     tracing::debug!(target: LOGS, ?failure, "names could not be watched yet");
                     watching.all_are_dirty();
@@ -165,6 +154,16 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
                         self.removed.insert(place);
                     }
                 }
+            }
+        }
+    }
+
+    fn heed(&mut self, note: Note) {
+        match note {
+            Note::Heard(place) => drop(self.dirty.insert(place)),
+            Note::Listening(so) => {
+                self.is_heard = so;
+                self.all_are_dirty();
             }
         }
     }
@@ -288,6 +287,7 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
             places.join(","),
             since.join(",")
         );
+        let _gate = self.store.0.gate.read().await;
         let heard: Result<Heard, Failure> = self.store.call(&call, Turn::Passes).await;
         let heard = match heard {
             Ok(heard) => heard,
@@ -319,7 +319,7 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
                     (self.tell)(*watch, Watched::Up);
                 }
                 Some(told) if asked.contains(&wanted.place) => {
-                    *told = (*told).max(heard.stamp.revision)
+                    *told = (*told).max(heard.stamp.revision);
                 }
                 Some(_) => {}
                 told => {
@@ -328,34 +328,7 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
                 }
             }
         }
-        self.forget_past(heard.stamp.revision).await
-    }
-
-    /// Has what everybody has heard of forgotten.
-    async fn forget_past(&mut self, revision: i64) -> Result<(), Failure> {
-        let now = Instant::now();
-        if self.past.last().is_none_or(|(heard, _)| now - *heard > KEPT / 6) {
-            self.past.push((now, revision));
-        }
-        let Some(&(heard, before)) = self.past.first() else { return Ok(()) };
-        if now - heard < KEPT {
-            return Ok(());
-        }
-        self.past.remove(0);
-        self.store.forget(before).await
-    }
-}
-
-impl Postgres {
-    async fn forget(&self, before: i64) -> Result<(), Failure> {
-        self.0
-            .calls
-            .query(
-                &format!("select {}.forget({before})", self.0.options.schema_name()),
-                self.time(),
-            )
-            .await
-            .map(drop)
+        Ok(())
     }
 }
 
@@ -388,7 +361,7 @@ async fn listen(store: Postgres, notes: mpsc::UnboundedSender<Note>) {
             Some(Hearing::Deaf) => DEAF,
             Some(Hearing::Failed) => (2 * pause).min(Duration::from_secs(1)),
         };
-        store.0.recovers.notify_waiters();
+        store.0.recovers.send_replace(());
         if notes.send(Note::Listening(false)).is_err() {
             return;
         }

@@ -134,7 +134,7 @@ impl Memory {
                     let gone = self.keys.range(first.clone()..behind.clone());
                     let gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
                     self.is_changed |= !gone.is_empty();
-                    gone.iter().for_each(|key| drop(self.keys.remove(key)));
+                    self.keys.retain(|key, _| !gone.contains(key));
                     StepResult::Deleted(gone)
                 }
                 Step::Within(inner) => StepResult::Within(self.run(inner, revision, path)?),

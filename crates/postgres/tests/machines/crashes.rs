@@ -10,7 +10,7 @@ use navlock_core::LockGuard;
 use navlock_postgres::PostgresOptions;
 
 use super::{exclusive, machines, soon, until_waiting, witness::Witness};
-use crate::server::{DEADLINE, Server};
+use crate::server::Server;
 
 /// Longer than it takes to start PostgreSQL: no lease ends by the clock.
 const LONG: Duration = Duration::from_secs(20);
@@ -67,7 +67,7 @@ fn a_machine_that_is_gone_is_waited_for_after_a_crash() {
     let options = server.fresh().time_to_live(Duration::from_secs(3)).keep_names(0);
     let [a] = machines(&options);
     // Nobody keeps it.
-    let added = server.psql(&format!("select {}.begin_lease(3000)", options.schema_name()));
+    let added = server.psql(&format!("select {}.enlist(3000)", options.schema_name()));
     assert!(added.status.success(), "{added:?}");
     server.restart();
     let since = Instant::now();
@@ -95,15 +95,7 @@ fn crash_after_crash_nobody_is_beside_a_holder() {
                 }
             }
             for _ in 0..5 {
-                let (before, since) = (witness.grants(), Instant::now());
-                while witness.grants() < before + 50 {
-                    assert!(
-                        since.elapsed() < DEADLINE,
-                        "{} grants since a crash",
-                        witness.grants() - before
-                    );
-                    thread::sleep(Duration::from_millis(10));
-                }
+                witness.until_more(50);
                 server.restart();
             }
             is_over.store(true, Ordering::Relaxed);

@@ -85,9 +85,9 @@ fn machines_take_turns_through_a_pooler_that_gives_each_transaction_another_sess
     let pooler = Pooler::start(&server);
     let direct = server.fresh().keep_names(0);
     let schema = direct.schema_name().to_owned();
-    let pooled = PostgresOptions::new(pooler.url()).schema(schema).keep_names(0);
-    let unheard = take_turns(&pooled);
+    let options = PostgresOptions::new(pooler.url()).schema(schema).keep_names(0);
+    let unheard = take_turns(&options);
     assert!(unheard < Duration::from_secs(2), "{unheard:?}");
-    let heard = take_turns(&pooled.listen_url(server.url()));
+    let heard = take_turns(&options.listen_url(server.url()));
     assert!(heard < Duration::from_secs(2), "{heard:?}");
 }

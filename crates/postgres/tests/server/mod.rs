@@ -44,7 +44,7 @@ impl Server {
     pub(crate) fn replica(&self) -> Self {
         let mut replica = Self::empty(false);
         let (data, port) = (replica.data().display().to_string(), self.port().to_string());
-        replica.make(&[
+        Self::make(&[
             &program("pg_basebackup"),
             "--host=127.0.0.1",
             &format!("--port={port}"),
@@ -60,7 +60,7 @@ impl Server {
 
     fn new(is_shared: bool) -> Self {
         let server = Self::empty(is_shared);
-        server.make(&[
+        Self::make(&[
             &program("initdb"),
             &format!("--pgdata={}", server.data().display()),
             "--username=navlock",
@@ -73,7 +73,7 @@ impl Server {
     }
 
     /// Makes its data by these words.
-    fn make(&self, words: &[&str]) {
+    fn make(words: &[&str]) {
         let words = as_user(words);
         let made = Command::new(&words[0]).args(&words[1..]).output().expect("it is there");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
