@@ -95,3 +95,74 @@ impl Kept {
         (leases.collect(), self.keys.values().map(Told::json).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: i64 = 7;
+
+    /// A key under our lease, or another one, or nothing.
+    fn told(key: &str, written: i64, lease: Option<i64>) -> Told {
+        let value = lease.map(|_| "00");
+        let row = json!([key, value, lease.map(|_| written), written, lease]);
+        serde_json::from_value(row).unwrap()
+    }
+
+    fn keys(kept: &Kept) -> Vec<String> {
+        let mut keys: Vec<_> = kept.keys.keys().cloned().collect();
+        keys.sort();
+        keys
+    }
+
+    fn kept() -> Kept {
+        let mut kept = Kept::default();
+        kept.keep(LEASE, Duration::from_secs(10));
+        kept
+    }
+
+    #[test]
+    fn what_is_told_in_any_order_comes_to_the_same() {
+        let all = [
+            told("a", 2, Some(LEASE)),
+            told("a", 4, None),
+            told("b", 3, Some(LEASE)),
+            told("b", 5, Some(8)),
+            told("c", 1, None),
+            told("c", 6, Some(LEASE)),
+        ];
+        let mut orders = vec![(Vec::<usize>::new(), (0..all.len()).collect::<Vec<_>>())];
+        while let Some((order, left)) = orders.pop() {
+            if left.is_empty() {
+                let mut kept = kept();
+                for &nth in &order {
+                    kept.take_in([&all[nth]]);
+                }
+                assert_eq!(keys(&kept), ["c"], "{order:?}");
+            }
+            for &nth in &left {
+                let rest = left.iter().copied().filter(|&other| other != nth).collect();
+                orders.push(([&*order, &[nth]].concat(), rest));
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_says_what_is_there_and_what_is_not() {
+        let mut kept = kept();
+        kept.take_in(&[
+            told("n/a", 2, Some(LEASE)),
+            told("n/b", 9, Some(LEASE)),
+            told("m/a", 2, Some(LEASE)),
+        ]);
+        kept.take_range("n/", "n0", &[told("n/c", 5, Some(LEASE)), told("n/d", 5, Some(8))], 6);
+        assert_eq!(keys(&kept), ["m/a", "n/b", "n/c"]);
+        // What was before the list is told late.
+        kept.take_in(&[told("n/a", 2, Some(LEASE))]);
+        assert_eq!(keys(&kept), ["m/a", "n/b", "n/c"]);
+        kept.take_all(LEASE, &[told("n/c", 5, Some(LEASE))], 12);
+        assert_eq!(keys(&kept), ["n/c"]);
+        kept.let_go(LEASE);
+        assert!(keys(&kept).is_empty());
+    }
+}

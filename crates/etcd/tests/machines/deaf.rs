@@ -12,11 +12,11 @@ use navlock_etcd::EtcdOptions;
 
 use super::{
     exclusive,
-    owning::{beside, own, revision, until},
+    owning::{beside, own, until},
     proxy::Proxy,
     soon, until_waiting,
 };
-use crate::server::{DEADLINE, Server, connect};
+use crate::server::{DEADLINE, Server, connect, revision};
 
 /// A look at an owner that cannot hear takes less than half of this. So a thief that does not wait for the
 /// end of the term comes while the owner still grants.

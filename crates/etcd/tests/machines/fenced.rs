@@ -10,7 +10,7 @@ use super::{
     register::{Register, State},
     soon, state,
 };
-use crate::server::{namespace, shared};
+use crate::server::{connect, namespace, options, shared};
 
 /// How many are stopped in the worst moment.
 const FAULTS: u64 = 4;
@@ -52,7 +52,7 @@ fn race(checks_tokens: bool) -> State {
         }
     });
     workers.into_iter().for_each(Process::end);
-    let locks = shared().machine(|options| options.namespace(&*namespace)).lock_manager("bucket");
+    let locks = connect(&options(&shared().endpoint(), &namespace)).lock_manager("bucket");
     assert_eq!(state(&locks), (vec![], vec![]));
     let found = register.state();
     println!("tokens checked: {checks_tokens}; {found:?}, {} updates lost", found.lost_updates());

@@ -6,10 +6,10 @@ use navlock_etcd::EtcdOptions;
 use super::{
     exclusive,
     owned::MINUTE,
-    owning::{asked, beside, machines, own, owner_at, owning, poll, revision, until},
+    owning::{asked, beside, machines, own, owner_at, owning, poll, until},
     soon,
 };
-use crate::server::{Server, connect};
+use crate::server::{Server, connect, revision};
 
 /// Whether the name is taken without etcd.
 pub(super) fn is_own(locks: &LockManager, name: &str) -> bool {
@@ -19,7 +19,7 @@ pub(super) fn is_own(locks: &LockManager, name: &str) -> bool {
 #[test]
 fn a_query_through_the_owner_shows_what_only_it_knows_and_writes_nothing() {
     let server = Server::start();
-    let a = owner_at(server.endpoint(), "navlock");
+    let a = owner_at(&server.endpoint(), "navlock");
     let next = beside(&a);
     for name in ["db", "read", "idle"] {
         own(&a, name);
@@ -126,7 +126,7 @@ fn a_request_that_does_not_wait_leaves_a_name_that_is_shared_with_its_owner() {
 fn many_requests_of_a_machine_that_do_not_wait_ask_the_owner_together() {
     const MANY: u64 = 100;
     let server = Server::start();
-    let [a, b] = [(); 2].map(|()| owner_at(server.endpoint(), "navlock"));
+    let [a, b] = [(); 2].map(|()| owner_at(&server.endpoint(), "navlock"));
     own(&a, "db");
     let guard = exclusive(&a, "db");
     // The first one gets a lease.

@@ -39,12 +39,12 @@ use std::time::{Duration, Instant};
 
 use navlock_core::{LockGuard, LockManager, Mode, UserAgent, blocking::block_on_timeout};
 
-use crate::server::DEADLINE;
+use crate::server::{DEADLINE, connect, options};
 
 /// Machines that share a namespace, and the agent of each in one bucket.
 fn machines<const N: usize>() -> [LockManager; N] {
     let namespace = server::namespace();
-    let machine = |_| server::shared().machine(|options| options.namespace(&*namespace));
+    let machine = |_| connect(&options(&server::shared().endpoint(), &namespace));
     std::array::from_fn(machine).map(|machine: UserAgent| machine.lock_manager("bucket"))
 }
 
@@ -67,7 +67,7 @@ fn state(locks: &LockManager) -> (Vec<Mode>, Vec<Mode>) {
     (modes(state.held), modes(state.pending))
 }
 
-/// Waits until etcd knows what this machine has released.
+/// Waits until the store knows what this machine has released.
 #[track_caller]
 fn settle(locks: &LockManager) {
     state(locks);

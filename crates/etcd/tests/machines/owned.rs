@@ -12,11 +12,11 @@ use navlock_etcd::EtcdOptions;
 
 use super::{
     exclusive,
-    owning::{asked, beside, machines, own, owner_at, owning, poll, revision, until},
+    owning::{asked, beside, machines, own, owner_at, owning, poll, until},
     proxy::Proxy,
     settle, soon, state, until_waiting,
 };
-use crate::server::{DEADLINE, Server, connect, namespace, shared};
+use crate::server::{DEADLINE, Server, connect, namespace, revision, shared};
 
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ pub(super) const MINUTE: Duration = Duration::from_secs(60);
 #[test]
 fn a_name_that_nobody_else_uses_costs_etcd_nothing() {
     let server = Server::start();
-    let locks = owner_at(server.endpoint(), "navlock");
+    let locks = owner_at(&server.endpoint(), "navlock");
     own(&locks, "db");
     let (before, other) = (revision(&server), beside(&locks));
     let mut last = exclusive(&locks, "db").fencing_token();
@@ -107,7 +107,7 @@ fn an_if_available_request_is_told_of_locks_that_only_the_owner_knows() {
 fn an_owner_grants_nothing_any_more_once_it_is_stolen_from() {
     let server = Server::start();
     let cable = Proxy::to(server.port());
-    let (a, b) = (owner_at(cable.endpoint(), "navlock"), owner_at(server.endpoint(), "navlock"));
+    let (a, b) = (owner_at(&cable.endpoint(), "navlock"), owner_at(&server.endpoint(), "navlock"));
     own(&a, "idle");
     own(&a, "held");
     let (guard, next) = (exclusive(&a, "held"), beside(&a));
@@ -291,7 +291,7 @@ fn tokens_grow_over_machines_that_come_and_go() {
     let namespace = namespace();
     let mut last = None;
     for _ in 0..4 {
-        let locks = owner_at(shared().endpoint(), &namespace);
+        let locks = owner_at(&shared().endpoint(), &namespace);
         own(&locks, "db");
         for _ in 0..3 {
             let token = Some(exclusive(&locks, "db").fencing_token());

@@ -24,7 +24,7 @@ fn a_name_that_a_killed_machine_owned_is_free_when_its_lease_is_over() {
     let (process, mut line) = Process::start("owner", &namespace);
     let token = line.read_numbers("held")[0];
     drop(process);
-    let other = owner_at(shared().endpoint(), &namespace);
+    let other = owner_at(&shared().endpoint(), &namespace);
     let successor = exclusive(&other, "db");
     assert!(successor.fencing_token().get() > token);
 }

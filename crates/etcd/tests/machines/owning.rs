@@ -7,19 +7,18 @@ use std::{
 };
 
 use navlock_core::{ClientId, LockFuture, LockGuard, LockManager, host};
-use navlock_etcd::EtcdOptions;
 
 use super::{exclusive, soon};
-use crate::server::{DEADLINE, Server, connect, namespace, shared};
+use crate::server::{DEADLINE, connect, namespace, options, shared};
 
 /// A machine that owns what it has taken and released once.
-pub(crate) fn owner_at(endpoint: String, namespace: &str) -> LockManager {
-    connect(&EtcdOptions::new([endpoint]).namespace(namespace).keep_names(1)).lock_manager("bucket")
+pub(crate) fn owner_at(endpoint: &str, namespace: &str) -> LockManager {
+    connect(&options(endpoint, namespace).keep_names(1)).lock_manager("bucket")
 }
 
 pub(super) fn machines<const N: usize>() -> [LockManager; N] {
     let namespace = namespace();
-    std::array::from_fn(|_| owner_at(shared().endpoint(), &namespace))
+    std::array::from_fn(|_| owner_at(&shared().endpoint(), &namespace))
 }
 
 /// Another agent of the same machine.
@@ -34,7 +33,7 @@ pub(crate) fn own(locks: &LockManager, name: &str) {
     loop {
         drop(exclusive(locks, name));
         let mut future = locks.lock(name).into_future();
-        // If it is there at once, etcd cannot have been asked.
+        // If it is there at once, the store cannot have been asked.
         if poll(&mut future) {
             return;
         }
@@ -82,12 +81,4 @@ pub(crate) fn asked<'a>(
     let mut future = locks.lock(name).into_future();
     assert!(!poll(&mut future), "it has to wait");
     future
-}
-
-/// The revision of etcd: how often it was written to.
-pub(crate) fn revision(server: &Server) -> u64 {
-    let said = server.etcdctl(&["get", "nothing", "--write-out=json"]).unwrap();
-    let at = said.find("\"revision\":").expect("there is a revision") + 11;
-    let revision: String = said[at..].chars().take_while(char::is_ascii_digit).collect();
-    revision.parse().unwrap()
 }

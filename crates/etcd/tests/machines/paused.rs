@@ -12,9 +12,9 @@ use super::{
     process::{Line, Process},
     soon, state, until_waiting,
 };
-use crate::server::{DEADLINE, namespace, shared};
+use crate::server::{DEADLINE, connect, namespace, options, shared};
 
-/// The shortest that etcd keeps to.
+/// The shortest that a store keeps to.
 pub(crate) const TIME_TO_LIVE: Duration = Duration::from_secs(2);
 
 /// By the clock that all processes of the machine have.
@@ -48,7 +48,7 @@ pub(crate) fn hold(locks: &LockManager, mut line: Line) {
 fn a_holder_that_was_paused_knows_at_its_first_look_that_it_has_lost() {
     let namespace = namespace();
     let (process, mut line) = Process::start("holder", &namespace);
-    let other = shared().machine(|options| options.namespace(&*namespace).time_to_live(DEADLINE));
+    let other = connect(&options(&shared().endpoint(), &namespace).time_to_live(DEADLINE));
     let other = other.lock_manager("bucket");
     let token = line.read_numbers("held")[0];
     let successor = thread::scope(|scope| {
@@ -64,10 +64,10 @@ fn a_holder_that_was_paused_knows_at_its_first_look_that_it_has_lost() {
 fn a_machine_that_was_paused_knows_that_the_names_it_kept_are_lost() {
     let namespace = namespace();
     let (process, mut line) = Process::start("owner", &namespace);
-    let other = shared().machine(|options| options.namespace(&*namespace).time_to_live(DEADLINE));
+    let other = connect(&options(&shared().endpoint(), &namespace).time_to_live(DEADLINE));
     let other = other.lock_manager("bucket");
     let token = line.read_numbers("held")[0];
-    // Nobody was there before, so etcd knows of no lock.
+    // Nobody was there before, so the store knows of no lock.
     process.stop();
     let successor = freed(&process, &mut line, || exclusive(&other, "db"));
     goes_on(process, line, token, &other, successor);
@@ -78,7 +78,7 @@ fn freed(process: &Process, line: &mut Line, successor: impl FnOnce() -> LockGua
     let (stopped, since) = (now(), Instant::now());
     let successor = successor();
     let took = since.elapsed();
-    // Etcd looks for leases that have ended twice in a second.
+    // A store looks for leases that have ended now and then.
     assert!(took < TIME_TO_LIVE + Duration::from_secs(20), "freed after {took:?}");
     process.go_on();
     let believed = line.read_numbers("lost")[0];

@@ -10,20 +10,19 @@ use std::{
 };
 
 use navlock_core::UserAgent;
-use navlock_etcd::EtcdOptions;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use super::{fenced, owning, paused};
-use crate::server::{DEADLINE, connect, shared};
+use crate::server::{DEADLINE, connect, options, shared};
 
-/// What tells a process its role, where it speaks to, and its etcd.
+/// What tells a process its role, where it speaks to, and its store.
 const ROLE: &str = "NAVLOCK_TEST_ROLE";
 
 /// The namespace of tests is not of this process, which counts its own.
 struct Role<'a> {
     name: &'a str,
     speak_to: &'a str,
-    etcd: &'a str,
+    store: &'a str,
     namespace: &'a str,
 }
 
@@ -35,9 +34,8 @@ fn another_process() {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let mut words = role.split(' ');
     let mut word = || words.next().unwrap();
-    let role = Role { name: word(), speak_to: word(), etcd: word(), namespace: word() };
-    let options =
-        EtcdOptions::new([role.etcd]).namespace(role.namespace).time_to_live(paused::TIME_TO_LIVE);
+    let role = Role { name: word(), speak_to: word(), store: word(), namespace: word() };
+    let options = options(role.store, role.namespace).time_to_live(paused::TIME_TO_LIVE);
     let line = Line::new(TcpStream::connect(role.speak_to).unwrap());
     let options = if role.name == "owner" { options.keep_names(1) } else { options };
     play(role.name, &connect(&options), line);
@@ -63,14 +61,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it, as a machine on the shared etcd; what it speaks by.
+    /// Starts it, as a machine on the shared server; what it speaks by.
     pub(crate) fn start(role: &str, namespace: &str) -> (Self, Line) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let etcd = shared().endpoint();
+        let store = shared().endpoint();
         let child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "process::another_process", "--ignored", "--nocapture"])
-            .env(ROLE, format!("{role} {address} {etcd} {namespace}"))
+            .env(ROLE, format!("{role} {address} {store} {namespace}"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()

@@ -238,12 +238,12 @@ fn while_etcd_is_away_an_owner_that_others_have_asked_grants_on() {
     let cable = Proxy::to(server.port());
     let [a, b] = [cable.endpoint(), server.endpoint()].map(machine);
     let names = own_many(&a, 20);
-    let before = super::owning::revision(&server);
+    let before = crate::server::revision(&server);
     // The owner hears of the question when etcd is away.
     cable.delay(Duration::from_millis(300));
     let mut query = Box::pin(b.query());
     assert!(!poll(&mut query));
-    until(|| (super::owning::revision(&server) > before).then_some(()));
+    until(|| (crate::server::revision(&server) > before).then_some(()));
     server.stop();
     let since = Instant::now();
     while since.elapsed() < Duration::from_secs(1) {

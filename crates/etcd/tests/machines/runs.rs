@@ -6,10 +6,10 @@ use navlock_core::{Inspected, LockFuture, LockGuard, LockManager, Lost};
 
 use super::{
     exclusive,
-    owning::{asked, beside, owner_at, poll, revision},
+    owning::{asked, beside, owner_at, poll},
     settle, soon, state, until_waiting,
 };
-use crate::server::Server;
+use crate::server::{Server, revision};
 
 type Waiting<'a> = LockFuture<'a, LockGuard, &'a str>;
 
@@ -25,7 +25,7 @@ struct Agents {
 
 impl Agents {
     fn new(server: &Server) -> Self {
-        let [a, b, third] = [(); 3].map(|()| owner_at(server.endpoint(), "navlock"));
+        let [a, b, third] = [(); 3].map(|()| owner_at(&server.endpoint(), "navlock"));
         let many = iter::repeat_with(|| beside(&b)).take(COUNT).collect();
         Self { first: [beside(&a), a], many, third }
     }

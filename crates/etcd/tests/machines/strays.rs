@@ -94,7 +94,7 @@ fn a_key_that_is_no_lock_is_shown_as_a_holder_and_can_be_evicted() {
 #[test]
 fn nobody_is_granted_a_name_that_its_owner_gives_up_beside_a_key_that_is_no_lock() {
     let (namespace, options, other) = alone();
-    let locks = owner_at(shared().endpoint(), &namespace);
+    let locks = owner_at(&shared().endpoint(), &namespace);
     own(&locks, "db");
     let held = format!("{namespace}/6/bucket/l/db/h/");
     let key = format!("{held}x/mine");

@@ -315,8 +315,21 @@ pub(crate) fn shared() -> &'static Server {
     &SERVER
 }
 
+/// The options for this endpoint and namespace.
+pub(crate) fn options(endpoint: &str, namespace: &str) -> EtcdOptions {
+    EtcdOptions::new([endpoint]).namespace(namespace)
+}
+
 /// One that no other test uses.
 pub(crate) fn namespace() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("test-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The revision of etcd: how often it was written to.
+pub(crate) fn revision(server: &Server) -> u64 {
+    let said = server.etcdctl(&["get", "nothing", "--write-out=json"]).unwrap();
+    let at = said.find("\"revision\":").expect("there is a revision") + 11;
+    let revision: String = said[at..].chars().take_while(char::is_ascii_digit).collect();
+    revision.parse().unwrap()
 }

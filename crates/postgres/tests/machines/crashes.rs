@@ -9,7 +9,7 @@ use std::{
 use navlock_core::LockGuard;
 use navlock_postgres::PostgresOptions;
 
-use super::{exclusive, machines, soon, until_waiting, witness::Witness};
+use super::{exclusive, machines_with, soon, until_waiting, witness::Witness};
 use crate::server::Server;
 
 /// Longer than it takes to start PostgreSQL: no lease ends by the clock.
@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 fn a_crash_loses_nothing(taken: u32) {
     let mut server = Server::start();
     let options = server.fresh().time_to_live(LONG).keep_names(taken);
-    let [a, b, c] = machines(&options);
+    let [a, b, c] = machines_with(&options);
     let held = exclusive(&a, "db");
     let alone = exclusive(&b, "alone");
     let shared: Vec<LockGuard> =
@@ -65,7 +65,7 @@ fn a_crash_of_the_server_loses_no_name_that_a_machine_owns() {
 fn a_machine_that_is_gone_is_waited_for_after_a_crash() {
     let mut server = Server::start();
     let options = server.fresh().time_to_live(Duration::from_secs(3)).keep_names(0);
-    let [a] = machines(&options);
+    let [a] = machines_with(&options);
     // Nobody keeps it.
     let added = server.psql(&format!("select {}.enlist(3000)", options.schema_name()));
     assert!(added.status.success(), "{added:?}");
@@ -82,7 +82,7 @@ fn crash_after_crash_nobody_is_beside_a_holder() {
     for taken in [0, 2] {
         let mut server = Server::start();
         let options = server.fresh().time_to_live(LONG).keep_names(taken);
-        let machines: [_; 3] = machines(&options);
+        let machines: [_; 3] = machines_with(&options);
         let (witness, is_over) = (Witness::default(), AtomicBool::new(false));
         thread::scope(|scope| {
             for locks in &machines {
@@ -119,7 +119,7 @@ fn a_replica_that_is_promoted_goes_on_with_all_locks() {
         .schema(options.schema_name())
         .time_to_live(Duration::from_secs(8))
         .keep_names(0);
-    let [a, b] = machines(&options);
+    let [a, b] = machines_with(&options);
     let held = exclusive(&a, "db");
     let before = held.fencing_token();
     thread::scope(|scope| {

@@ -10,7 +10,7 @@ use std::{
 use navlock_postgres::PostgresOptions;
 use navlock_testkit::{self as testkit, Port, Start};
 
-use super::{exclusive, machines, until_waiting};
+use super::{exclusive, machines_with, until_waiting};
 use crate::server::{DEADLINE, Server, as_user, user};
 
 /// A pooler before this server.
@@ -58,7 +58,7 @@ impl Pooler {
 
 /// Machines take turns. Returns how long a handover takes.
 fn take_turns(options: &PostgresOptions) -> Duration {
-    let [a, b] = machines(options);
+    let [a, b] = machines_with(options);
     let mut took = Duration::MAX;
     for _ in 0..5 {
         let held = exclusive(&a, "db");

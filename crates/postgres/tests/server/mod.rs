@@ -164,14 +164,18 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("postgres://navlock@{}/postgres", self.port)
+        format!("postgres://navlock@{}/postgres", self.endpoint())
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        self.port.to_string()
     }
 
     /// Options with a schema of their own, which is set up.
     pub(crate) fn fresh(&self) -> PostgresOptions {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let schema = format!("s{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let options = PostgresOptions::new(self.url()).schema(schema);
+        let options = options(&self.endpoint(), &schema);
         init(&options).expect("it can be set up");
         options
     }
@@ -220,6 +224,21 @@ static SHARED: LazyLock<Server> = LazyLock::new(|| {
     server.restart();
     server
 });
+
+/// One that other tests use as well.
+pub(crate) fn shared() -> &'static Server {
+    &SHARED
+}
+
+/// The options for this endpoint and schema.
+pub(crate) fn options(endpoint: &str, schema: &str) -> PostgresOptions {
+    PostgresOptions::new(format!("postgres://navlock@{endpoint}/postgres")).schema(schema)
+}
+
+/// A schema of the shared server that no other test uses.
+pub(crate) fn namespace() -> String {
+    SHARED.fresh().schema_name().to_owned()
+}
 
 /// A user agent that is alone.
 pub(crate) fn alone() -> UserAgent {
