@@ -16,6 +16,9 @@ use crate::server::{DEADLINE, Server, as_user, user};
 /// Who is not notified and does not ask would hear after a third of this.
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// For how long a listener tries whether it hears itself.
+const TIME: Duration = Duration::from_millis(500);
+
 /// A pooler before this server.
 struct Pooler {
     port: Port,
@@ -71,8 +74,8 @@ fn take_turns(options: &PostgresOptions) -> Duration {
                 (Instant::now(), guard)
             });
             until_waiting(&a, 1);
-            // It has long been waiting, so it does not ask often any more.
-            thread::sleep(Duration::from_millis(300));
+            // It has long found out whether it hears.
+            thread::sleep(2 * TIME);
             let since = Instant::now();
             drop(held);
             next.join().unwrap().0 - since
@@ -88,8 +91,11 @@ fn machines_take_turns_through_a_pooler_that_gives_each_transaction_another_sess
     let pooler = Pooler::start(&server);
     let direct = server.fresh().keep_names(0);
     let schema = direct.schema_name().to_owned();
-    let options =
-        PostgresOptions::new(pooler.url()).schema(schema).keep_names(0).time_to_live(MINUTE);
+    let options = PostgresOptions::new(pooler.url())
+        .schema(schema)
+        .keep_names(0)
+        .time_to_live(MINUTE)
+        .timeout(TIME);
     let unheard = take_turns(&options);
     assert!(unheard < Duration::from_secs(8), "{unheard:?}");
     let heard = take_turns(&options.listen_url(server.url()));
