@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
-use crate::failures;
+use crate::failures::{self, RECOVERING, RECOVERS};
 
 /// How many times as long as a call may take a late answer is waited for.
 const LATE: u32 = 3;
@@ -57,6 +57,10 @@ impl Connection {
              set local statement_timeout = {limit}; select \"{schema}\".{call}"
         );
         let answer = self.query(&text, time).await?;
+        if answer == RECOVERS {
+            let why = Unreachable::new(UnreachableKind::Unavailable, RECOVERING);
+            return Err(Failure::Unknown(why));
+        }
         serde_json::from_str(&answer).map_err(|error| {
             let why = format!("an answer of another release: {error}");
             Failure::Refused(Unreachable::new(UnreachableKind::Protocol, why).into())

@@ -6,8 +6,8 @@ use navlock_core::{Refusal, Unreachable, UnreachableKind};
 use navlock_machines::call_failure::Failure;
 use tokio_postgres::Error;
 
-/// The code of a call that the machines have to put back their keys for.
-pub(crate) const RECOVERS: &str = "NL002";
+/// What a function answers while the machines put back their keys.
+pub(crate) const RECOVERS: &str = r#"{"refused": "recovering"}"#;
 
 /// What is said while that is so.
 pub(crate) const RECOVERING: &str = "the locks are being put back after a crash of PostgreSQL";
@@ -25,7 +25,6 @@ pub(crate) fn of(error: Error) -> Failure {
     let refused = |kind, why: String| Failure::Refused(Unreachable::new(kind, why).into());
     match &*code {
         "NL001" => Failure::NoLease,
-        RECOVERS => unknown(UnreachableKind::Unavailable, RECOVERING.to_owned()),
         "NL004" => Failure::NoRevision,
         // The server has waited for as long as it was told to, and has done nothing.
         "55P03" | "57014" => {

@@ -267,11 +267,9 @@ return jsonb_build_array(k.key, encode(k.value, 'hex'), k.made, k.written, k.lea
 create function shown(c changes) returns jsonb stable language sql
 return jsonb_build_array(c.key, encode(c.value, 'hex'), c.made, c.revision, c.lease);
 
--- What a call answers while the machines put back their keys.
-create function recovering() returns void language plpgsql as $$
-begin
-    raise exception 'the locks are being put back after a crash' using errcode = 'NL002';
-end $$;
+-- What a call answers while the machines put back their keys. It is no error, which would undo the beginning of that.
+create function refusal() returns jsonb immutable language sql
+return '{"refused": "recovering"}'::jsonb;
 
 -- The store and its revision, as a part of each answer.
 create function stamp(p present) returns jsonb stable language sql
@@ -289,7 +287,7 @@ declare
     others jsonb;
 begin
     if now.recovers then
-        perform recovering();
+        return refusal();
     end if;
     path := path_of(transaction);
     select * into done from run(transaction, path, now, 1, null, 0);
@@ -320,9 +318,6 @@ begin
     if not found then
         now := take_turn();
     end if;
-    if now.recovers then
-        perform recovering();
-    end if;
     return now;
 end $$;
 
@@ -335,7 +330,9 @@ declare
     answer jsonb;
     oldest bigint;
 begin
-    perform reading();
+    if (reading()).recovers then
+        return refusal();
+    end if;
     with since as (
         select distinct on (key) key, old_value, old_made, old_written, old_lease from changes
             where at > 0 and revision > at and key >= first and key < behind order by key, revision, nth
@@ -365,7 +362,9 @@ set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set j
 declare
     answer jsonb;
 begin
-    perform reading();
+    if (reading()).recovers then
+        return refusal();
+    end if;
     select stamp(p) || jsonb_build_object('keys', coalesce(
             (select jsonb_agg(shown(k) order by k.key) from keys k where k.lease = under.lease), '[]'))
         into answer from present p;
@@ -535,7 +534,7 @@ declare
     now present := take_turn();
 begin
     if now.recovers then
-        perform recovering();
+        return refusal();
     end if;
     insert into listeners values (listener, clock_timestamp()) on conflict (id) do update set seen = excluded.seen;
     delete from watches w where w.listener = watch.listener and w.place = any (no_longer);
@@ -572,6 +571,9 @@ declare
     now present := reading();
     answer jsonb;
 begin
+    if now.recovers then
+        return refusal();
+    end if;
     select stamp(p) || jsonb_build_object(
             'kept', (select coalesce(min(revision), p.revision + 1) from changes),
             'news', coalesce((select jsonb_agg(jsonb_build_array(place, told)) from (
