@@ -125,10 +125,11 @@ const QUICK: [&str; 12] = [
 ];
 
 /// Programs that must be installed: each with its package in Debian, and what needs the program.
-const NEEDED: [(&str, &str, &str); 4] = [
+const NEEDED: [(&str, &str, &str); 5] = [
     ("etcd", "etcd-server", "the tests of many machines start it"),
     ("etcdctl", "etcd-client", "the tests of many machines disturb etcd by it"),
     ("psql", "postgresql", "the tests of many machines start a PostgreSQL"),
+    ("pgbouncer", "pgbouncer", "the tests of PostgreSQL reach it by a pooler as well"),
     ("npm", "npm", "the npm package is tested with Node 20 or newer and its npm"),
 ];
 
