@@ -13,6 +13,10 @@ use super::{
 };
 
 /// By what machines share their locks, and how to speak to it.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, and it is of a program without PostgreSQL"
+)]
 pub(crate) enum Store {
     Etcd(Etcd),
     Postgres(Postgres),
