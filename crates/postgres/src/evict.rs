@@ -7,7 +7,7 @@ use navlock_machines::{
     thread::runtime,
 };
 
-use crate::{STORE, options::PostgresOptions, store::Postgres};
+use crate::{STORE, options::PostgresOptions, postgres::Postgres};
 
 /// Removes locks, requests or stray keys from the database, whoever has them. Returns the keys that it has removed.
 ///

@@ -8,7 +8,7 @@ use navlock_machines::{
 };
 use serde::Deserialize;
 
-use crate::{STORE, connection::Connection, options::PostgresOptions, store::Postgres};
+use crate::{STORE, connection::Connection, options::PostgresOptions, postgres::Postgres};
 
 /// How often the database is called. The number is odd, so that there is a median.
 const ROUNDS: usize = 21;

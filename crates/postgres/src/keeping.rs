@@ -17,18 +17,8 @@ use tokio::{
 use crate::{
     LOGS,
     messages::{LeaseState, Renewed, quoted, text},
-    store::{Own, Postgres, joined, lock},
+    postgres::{Observed, Own, Postgres, joined, lock},
 };
-
-/// What is seen of another machine's lease.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Observed {
-    /// The era, and how often it was renewed in it.
-    renewals: (i64, i64),
-    /// Since when it was not renewed, as far as is known: when the first answer was here that has told this number.
-    since: Uptime,
-    time_to_live: Duration,
-}
 
 /// A lease whose keys are kept here, until this is dropped.
 struct Kept<'a>(&'a Postgres, i64);
