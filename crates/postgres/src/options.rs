@@ -23,7 +23,7 @@ const PORT: u16 = 5432;
 /// ```
 /// use std::time::Duration;
 ///
-/// use navlock_postgres::PostgresOptions;
+/// use navlock::PostgresOptions;
 ///
 /// let options = PostgresOptions::new("postgres://ci@db.example.org/navlock")
 ///     .time_to_live(Duration::from_secs(30)) // for how long others wait when this machine dies
