@@ -31,7 +31,7 @@
 //!
 //! Daemons and clients log by [`tracing`]. The program brings the subscriber. The target of a daemon is
 //! [`LOGS`], that of its clients is [`CLIENT_LOGS`], and those of locks that etcd keeps are
-//! `navlock::etcd` and `navlock::machines`.
+//! `navlock::etcd`, `navlock::postgres` and `navlock::machines`.
 //!
 //! | level | what |
 //! |---|---|

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Connection {
     /// What the store is called.
     pub(crate) store: &'static str,
-    /// See [`Store::LONGEST_NAME`](crate::key_store::KeyStore::LONGEST_NAME).
+    /// See [`KeyStore::LONGEST_NAME`](crate::key_store::KeyStore::LONGEST_NAME).
     pub(crate) longest_name: usize,
     pub(crate) shared: Arc<Shared>,
     /// `None` once the connection ends.

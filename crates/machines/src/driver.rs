@@ -28,8 +28,8 @@ use crate::{
 /// How often the keeper's [`handle_tick`](Keeper::handle_tick) is called.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A store of keys, as one connection uses it. It lives on a thread of its own, and is told there what callers
-/// want.
+/// Drives the keeper of one connection, and makes its calls. It lives on a thread of its own, and is told there what
+/// callers want.
 ///
 /// # Calling order
 ///

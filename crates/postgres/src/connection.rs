@@ -3,7 +3,10 @@
 use std::{
     future::poll_fn,
     ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,7 +23,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 use crate::failures::{self, RECOVERING, RECOVERS};
 
 /// How many times as long as a call may take a late answer is waited for.
-const LATE: u32 = 3;
+const LATE: u32 = 2;
 
 /// If there is another answer within this time, nobody is told that there was none.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -30,13 +33,21 @@ pub(crate) struct Connection {
     config: Config,
     schema: String,
     client: AsyncMutex<Option<Arc<Session>>>,
+    /// Whether a call may have been done whose answer was lost.
+    pub(crate) has_lost_answer: AtomicBool,
     /// Since when there was no answer.
     silent: Mutex<Option<(Instant, String)>>,
 }
 
 impl Connection {
     pub(crate) fn new(config: Config, schema: String) -> Self {
-        Self { config, schema, client: AsyncMutex::default(), silent: Mutex::default() }
+        Self {
+            config,
+            schema,
+            client: AsyncMutex::default(),
+            has_lost_answer: AtomicBool::new(false),
+            silent: Mutex::default(),
+        }
     }
 
     /// Calls a function of our schema, which is given with its arguments as SQL. The call is late after `time`. The
@@ -76,6 +87,9 @@ impl Connection {
             let rows = match client.simple_query(text).await {
                 Ok(rows) => rows,
                 Err(error) => {
+                    if error.as_db_error().is_none() {
+                        self.has_lost_answer.store(true, Ordering::Relaxed);
+                    }
                     if failures::is_of_server(&error) {
                         self.leave(client).await;
                     }
@@ -94,6 +108,9 @@ impl Connection {
             self.note(Some(Failure::timed_out(time)));
             let late = timeout(LATE * time, &mut answered).await;
             drop(answered);
+            if late.is_err() {
+                self.has_lost_answer.store(true, Ordering::Relaxed);
+            }
             // The server would have ended it by now: the connection hangs.
             if let (Err(_), Some(used)) = (&late, &used) {
                 self.leave(used).await;

@@ -7,7 +7,7 @@ use navlock_machines::{
     thread::runtime,
 };
 
-use crate::{STORE, options::PostgresOptions, postgres::Postgres};
+use crate::{STORE, messages::Hello, options::PostgresOptions, postgres::Postgres};
 
 /// Removes locks, requests or stray keys from the database, whoever has them. Returns the keys that it has removed.
 ///
@@ -22,6 +22,8 @@ pub fn evict(options: &PostgresOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>
     runtime(STORE)?.block_on(async {
         let (store, keeper) = Postgres::connect(options.clone()).await?;
         let evicted = eviction::evict(&store, &keeper.namespace, what).await;
+        // Those who wait are notified meanwhile.
+        let _: Result<Hello, _> = store.call("hello()").await;
         evicted.map_err(|failure| failure.error(STORE))
     })
 }

@@ -79,7 +79,9 @@ pub fn machines(options: &PostgresOptions) -> Result<usize, Error> {
     // The function as well, so that a table of somebody else is none of ours.
     let count = ask(
         options,
-        &format!("select count(m) from {schema}.hello() left join {schema}.machines m on true"),
+        &format!(
+            "select count(m) from \"{schema}\".hello() left join \"{schema}\".machines m on true"
+        ),
     )?;
     count.parse().map_err(|_| Error::refused(format!("{count:?} is no answer of navlock's schema")))
 }

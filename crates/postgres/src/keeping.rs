@@ -26,6 +26,7 @@ struct Kept<'a>(&'a Postgres, i64);
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
         self.0.kept().let_go(self.1);
+        lock(&self.0.0.observed).retain(|(by, _), _| *by != self.1);
     }
 }
 
@@ -67,10 +68,6 @@ impl Postgres {
                 }
             };
             let time_to_live = Duration::from_millis(renewed.time_to_live.unwrap_or_default());
-            if !is_known && renewed.time_to_live.is_some() {
-                let _gate = self.0.gate.read().await;
-                is_known = self.learn(lease, time_to_live).await.is_ok();
-            }
             match renewed.lease {
                 None => {
                     tracing::warn!(target: LOGS, lease, "PostgreSQL does not know a lease any more");
@@ -85,6 +82,10 @@ impl Postgres {
                     tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }, asked.collect()));
                     due = Instant::now() + pause(time_to_live);
                 }
+            }
+            if !is_known && renewed.lease == Some(LeaseState::Complete) {
+                let _gate = self.0.gate.read().await;
+                is_known = self.learn(lease, time_to_live).await.is_ok();
             }
             due = due.min(self.look_after(lease, &seen, &renewed));
             if renewed.recovers {
@@ -108,9 +109,7 @@ impl Postgres {
 
     async fn renew(&self, lease: i64, mailbox: &str, seen: &[i64]) -> Result<Renewed, Failure> {
         let call = format!("renew({lease}, {}, '{{{}}}')", quoted(mailbox), joined(seen));
-        // A renewal that is late still counts, from the moment at which it was sent.
-        let time = pause(self.0.options.keeper.times.time_to_live);
-        self.0.renewals.call(&call, time).await
+        self.0.renewals.call(&call, self.time()).await
     }
 
     /// Takes in how often the leases of others were renewed, and ends those that were not renewed for as long as they

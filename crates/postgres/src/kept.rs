@@ -39,7 +39,7 @@ impl Kept {
         for told in told {
             let Told { key, written, .. } = told;
             let is_known = self.keys.get(key).is_some_and(|known| known.written >= *written)
-                || self.deleted.get(key).is_some_and(|deleted| deleted >= written);
+                || self.deleted.get(key).is_some_and(|gone| gone > written);
             if is_known {
                 continue;
             }
@@ -162,6 +162,12 @@ mod tests {
         assert_eq!(keys(&kept), ["m/a", "n/b", "n/c"]);
         kept.take_all(LEASE, &[told("n/c", 5, Some(LEASE))], 12);
         assert_eq!(keys(&kept), ["n/c"]);
+        // A key of another machine that this one goes on with, as it was listed before.
+        kept.take_in(&[told("n/d", 5, Some(8))]);
+        kept.keep(8, Duration::from_secs(10));
+        kept.take_all(8, &[told("n/d", 5, Some(8))], 13);
+        assert_eq!(keys(&kept), ["n/c", "n/d"]);
+        kept.let_go(8);
         kept.let_go(LEASE);
         assert!(keys(&kept).is_empty());
     }

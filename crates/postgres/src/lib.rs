@@ -28,7 +28,7 @@
 //!
 //! # What PostgreSQL needs
 //!
-//! PostgreSQL must have version 14 or newer, and navlock be [set up](init) in it. A pooler may give each transaction
+//! PostgreSQL must have version 15 or newer, and navlock be [set up](init) in it. A pooler may give each transaction
 //! another session ([`PostgresOptions::listen_url`]).
 //!
 //! # Logs

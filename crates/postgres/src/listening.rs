@@ -27,8 +27,8 @@ pub(crate) enum Note {
 const SOON: Duration = Duration::from_millis(20);
 const DEAF: Duration = Duration::from_secs(60);
 
-/// What a listener tells itself, to see whether it hears.
-const SELF: &str = "";
+/// The longest pause after one that could not be made.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Listens, as long as somebody wants to hear. Through a pooler that gives each transaction another session, nothing
 /// is heard: so the listener first notifies itself, from another connection.
@@ -39,12 +39,14 @@ pub(crate) async fn listen(store: Postgres, notes: mpsc::UnboundedSender<Note>) 
     loop {
         pause = match hear(&store, &config, &channel, &notes).await {
             None => return,
-            // Perhaps the server has crashed.
-            Some(Hearing::Ended) => SOON,
+            Some(Hearing::Ended) => {
+                // Perhaps the server has crashed.
+                store.0.recovers.send_replace(());
+                SOON
+            }
             Some(Hearing::Deaf) => DEAF,
-            Some(Hearing::Failed) => (2 * pause).min(Duration::from_secs(1)),
+            Some(Hearing::Failed) => (2 * pause).min(LONGEST),
         };
-        store.0.recovers.send_replace(());
         if notes.send(Note::Listening(false)).is_err() {
             return;
         }
@@ -69,15 +71,27 @@ async fn hear(
     notes: &mpsc::UnboundedSender<Note>,
 ) -> Option<Hearing> {
     let (heard, mut places) = mpsc::unbounded_channel();
-    let Ok(client) = connect(config, Some(heard)).await else { return Some(Hearing::Failed) };
-    if client.batch_execute(&format!("listen {channel}")).await.is_err() {
+    let client = match connect(config, Some(heard)).await {
+        Ok(client) => client,
+        Err(failure) => {
+            tracing::debug!(target: LOGS, ?failure, "there is no connection to listen");
+            return Some(Hearing::Failed);
+        }
+    };
+    let begun = timeout(store.time(), client.batch_execute(&format!("listen {channel}"))).await;
+    if !matches!(begun, Ok(Ok(()))) {
         return Some(Hearing::Failed);
     }
-    let say = format!("select pg_notify('{channel}', '{SELF}')");
+    let say = format!("select pg_notify('{channel}', '{channel}')");
     if store.0.calls.query(&say, store.time()).await.is_err() {
         return Some(Hearing::Failed);
     }
-    if !matches!(timeout(store.time(), places.recv()).await, Ok(Some(_))) {
+    // A pooler may give the notes of others to this session.
+    let own = async {
+        while places.recv().await? != *channel {}
+        Some(())
+    };
+    if !matches!(timeout(store.time(), own).await, Ok(Some(()))) {
         let _ = client.batch_execute(&format!("unlisten {channel}")).await;
         tracing::info!(target: LOGS, "no notification comes through this URL: a listen-url may lead there directly");
         return Some(Hearing::Deaf);

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Stamp {
     pub(crate) store: u64,
-    /// How often the store had lost its memory.
+    /// It grows each time that the store has lost its memory.
     pub(crate) era: i64,
     pub(crate) revision: i64,
 }

@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use navlock_core::{Error, Refusal};
 use navlock_machines::key_store::KeeperOptions;
-use tokio_postgres::{Config, config::Host};
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
 
 /// How long nothing may be said on a connection before the other side is asked whether it is there.
 const QUIET: Duration = Duration::from_secs(15);
@@ -86,8 +89,8 @@ impl PostgresOptions {
         self
     }
 
-    /// How long it may take to connect; 5 s if this is not called. A call takes an eighth of the
-    /// [time to live](Self::time_to_live) at most, or half a second if that is more.
+    /// How long it may take to connect; 5 s if this is not called. A call is late after an eighth
+    /// of the [time to live](Self::time_to_live), or half a second if that is more, and given up after three times as long.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.keeper.times.timeout = time.max(Duration::from_millis(10));
@@ -115,6 +118,16 @@ impl PostgresOptions {
     pub fn keep_names(mut self, taken: u32) -> Self {
         self.keeper.taken = taken;
         self
+    }
+
+    /// Whether there is a password: one that was given, or one in a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the options cannot be used.
+    pub fn has_password(&self) -> Result<bool, Error> {
+        let both = [self.config()?, self.listen_config()?];
+        Ok(both.iter().any(|config| config.get_password().is_some()))
     }
 
     /// The schema.
@@ -177,13 +190,21 @@ impl PostgresOptions {
                 "this is no URL of a PostgreSQL ({what}); give postgres://user@host/database"
             ))
         };
-        // Another URL would be taken for keywords, and the error would repeat what may be a password.
-        if url.contains("://") && !url.starts_with("postgres") {
+        // Another URL would be taken for keywords, and the error would repeat what may be a password. So it is no
+        // cause of ours either.
+        let is_url = ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme));
+        if url.contains("://") && !is_url {
             return Err(wrong("it begins otherwise").into());
         }
+        if url.contains("sslrootcert") || url.contains("sslmode=verify") {
+            return Err(encrypted().into());
+        }
         let parsed = url.parse();
-        let mut config: Config = parsed
-            .map_err(|error: tokio_postgres::Error| wrong(&error.to_string()).caused_by(error))?;
+        let mut config: Config =
+            parsed.map_err(|error: tokio_postgres::Error| wrong(&error.to_string()))?;
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(encrypted().into());
+        }
         if config.get_hosts().is_empty() {
             return Err(wrong("it names no host").into());
         }
@@ -194,12 +215,21 @@ impl PostgresOptions {
         let servers = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
         config.connect_timeout(self.keeper.times.call() / servers);
         // What lies between may forget a connection on which nothing is said.
+        config.tcp_user_timeout(self.keeper.times.call());
         config.keepalives_idle(QUIET).keepalives_interval(QUIET / 3).keepalives_retries(3);
         if config.get_application_name().is_none() {
             config.application_name("navlock");
         }
         Ok(config)
     }
+}
+
+/// The error for a URL that asks for TLS.
+fn encrypted() -> Refusal {
+    Refusal::new(
+        "navlock speaks to PostgreSQL without TLS; leave out sslmode and sslrootcert, and use a tunnel or a pooler on \
+         this machine",
+    )
 }
 
 /// Does not show the password.
@@ -235,6 +265,13 @@ mod tests {
         ] {
             let said = address(url).unwrap_err();
             assert!(said.contains("give postgres://") && !said.contains("s3cret"), "{said}");
+        }
+        let wrong = "postgress://ada:s3cret@db/locks?sslmode=disable";
+        let error = PostgresOptions::new(wrong).address().unwrap_err();
+        assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+        for mode in ["sslmode=require", "sslmode=verify-full", "sslrootcert=/etc/ca.pem"] {
+            let said = address(&format!("postgres://db/locks?{mode}")).unwrap_err();
+            assert!(said.contains("without TLS"), "{said}");
         }
         let wrong = PostgresOptions::new("postgres://db").schema("A b").address().unwrap_err();
         assert!(wrong.to_string().contains("cannot be the schema"), "{wrong}");

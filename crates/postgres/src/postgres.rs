@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -12,7 +12,7 @@ use navlock_machines::{
     call_failure::Failure,
     clock::Uptime,
     key_store::Link,
-    load::{Load, Turn},
+    load::{Load, Running, Turn},
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex as AsyncMutex, RwLock, mpsc, watch};
@@ -44,7 +44,9 @@ pub(crate) struct Inner {
     /// it alone.
     pub(crate) gate: RwLock<()>,
     /// Whether a transaction may have been done whose answer was lost. It is locked until that is known.
-    pub(crate) may_be_done: AsyncMutex<bool>,
+    may_be_done: AsyncMutex<bool>,
+    /// The number of a lease that was noted and has not begun.
+    pub(crate) enlisted: Mutex<Option<i64>>,
     /// The leases of others that were seen, to look after those that may keep us waiting.
     pub(crate) seen: Mutex<HashSet<i64>>,
     /// The leases of others, by the lease with whose renewals they are looked after.
@@ -113,6 +115,7 @@ impl Postgres {
             kept: Mutex::default(),
             gate: RwLock::default(),
             may_be_done: AsyncMutex::default(),
+            enlisted: Mutex::default(),
             seen: Mutex::default(),
             observed: Mutex::default(),
             recovers: watch::Sender::new(()),
@@ -129,18 +132,27 @@ impl Postgres {
         lock(&self.0.kept)
     }
 
-    /// Makes a call, by the connection for calls.
-    pub(crate) async fn call<T: DeserializeOwned>(
-        &self,
-        call: &str,
-        turn: Turn,
-    ) -> Result<T, Failure> {
-        let running = match turn {
+    /// Waits until there is room for a call.
+    pub(crate) async fn room(&self, turn: Turn) -> Option<Running<'_>> {
+        match turn {
             Turn::Waits => Some(self.0.load.enter().await),
             Turn::Passes => None,
-        };
+        }
+    }
+
+    /// Makes a call that waits for no room.
+    pub(crate) async fn call<T: DeserializeOwned>(&self, call: &str) -> Result<T, Failure> {
+        self.call_in(None, call).await
+    }
+
+    /// Makes a call, by the connection for calls.
+    pub(crate) async fn call_in<T: DeserializeOwned>(
+        &self,
+        room: Option<Running<'_>>,
+        call: &str,
+    ) -> Result<T, Failure> {
         let answer = self.0.calls.call(call, self.time()).await;
-        if let Some(running) = running {
+        if let Some(running) = room {
             match &answer {
                 Err(Failure::Unknown(why)) if why.kind() == UnreachableKind::TimedOut => {
                     running.note_late();
@@ -176,27 +188,24 @@ impl Postgres {
         }
     }
 
-    /// Notifies these listeners, in a transaction of its own: what it has to wait for keeps nobody's turn.
-    pub(crate) fn notify(&self, others: &Concerned) {
+    /// Notifies these listeners, in a transaction of its own: what it has to wait for keeps nobody's turn. If a note is
+    /// lost, they hear when they ask.
+    pub(crate) async fn notify(&self, others: &Concerned) {
         if others.is_empty() {
             return;
         }
+        let schema = self.0.options.schema_name();
         let notes = others.iter().map(|(listener, place)| {
-            format!(
-                "pg_notify('{}', {})",
-                channel(self.0.options.schema_name(), *listener),
-                quoted(place)
-            )
+            format!("pg_notify('{}', {})", channel(schema, *listener), quoted(place))
         });
         let text = format!("select {}", notes.collect::<Vec<_>>().join(", "));
-        let store = self.clone();
-        // If it is lost, they hear when they ask.
-        tokio::spawn(async move { store.0.calls.query(&text, store.time()).await });
+        let _ = self.0.calls.query(&text, self.time()).await;
     }
 
     /// Learns what transactions have done whose answers were lost, before anybody else hears of it.
     pub(crate) async fn learn_what_was_done(&self) -> Result<(), Failure> {
         let mut may_be_done = self.0.may_be_done.lock().await;
+        *may_be_done |= self.0.calls.has_lost_answer.swap(false, Ordering::Relaxed);
         if *may_be_done {
             let leases = self.kept().leases();
             for (lease, time_to_live) in leases {
@@ -209,7 +218,7 @@ impl Postgres {
 
     /// Learns what stands under a lease, which is kept from now on. Who calls this shares the gate.
     pub(crate) async fn learn(&self, lease: i64, time_to_live: Duration) -> Result<(), Failure> {
-        let listed: Listed = self.call(&format!("under({lease})"), Turn::Passes).await?;
+        let listed: Listed = self.call(&format!("under({lease})")).await?;
         let mut kept = self.kept();
         kept.keep(lease, time_to_live);
         kept.take_all(lease, &listed.keys, listed.stamp.revision);
@@ -224,8 +233,8 @@ impl Postgres {
     ) -> Result<bool, Failure> {
         let seen =
             seen.map_or("null, null".to_owned(), |(era, renewals)| format!("{era}, {renewals}"));
-        let ended: Ended = self.call(&format!("end_lease({lease}, {seen})"), Turn::Passes).await?;
-        self.notify(&ended.others);
+        let ended: Ended = self.call(&format!("end_lease({lease}, {seen})")).await?;
+        self.notify(&ended.others).await;
         Ok(ended.ended)
     }
 
@@ -236,15 +245,13 @@ impl Postgres {
         let (leases, keys) = self.kept().json();
         tracing::warn!(target: LOGS, %leases, "PostgreSQL has lost its memory: the keys under our leases are put back");
         let (leases, keys) = (quoted(&leases.to_string()), quoted(&keys.to_string()));
-        let _: Stamp =
-            self.call(&format!("put_back({era}, {leases}, {keys})"), Turn::Passes).await?;
+        let _: Stamp = self.call(&format!("put_back({era}, {leases}, {keys})")).await?;
         Ok(())
     }
 
     /// Ends the recovery of this era, if that is possible.
     pub(crate) async fn end_recovery(&self, era: i64, has_waited: bool) -> Result<(), Failure> {
-        let _: Stamp =
-            self.call(&format!("end_recovery({era}, {has_waited})"), Turn::Passes).await?;
+        let _: Stamp = self.call(&format!("end_recovery({era}, {has_waited})")).await?;
         Ok(())
     }
 }

@@ -25,18 +25,13 @@ create table store (
     -- A number that grows with each loss of the memory. Its upper half is the timeline, so that a replica that did not
     -- hear of the last era does not use its number again.
     era bigint not null,
-    -- The timeline of the server in that era: another one has been promoted if it differs.
+    -- The timeline of the server when a recovery last ended: another one has been promoted if it differs.
     timeline int not null,
     -- Revisions below this one may be in use. The next era begins here.
     reserved bigint not null,
     -- The longest time that a lease has ever lasted, in milliseconds.
     longest int not null
 );
-insert into store values (
-    ('x' || replace(gen_random_uuid()::text, '-', ''))::bit(63)::bigint,
-    @version@, '@format@', 0, 0, 1, 0
-);
-
 -- The leases that began, so that a recovery knows whom to wait for.
 create table machines (id bigint primary key, time_to_live int not null);
 
@@ -48,8 +43,6 @@ create unlogged table present (store bigint not null, era bigint not null, revis
     is_unsure boolean not null);
 
 create unlogged table leases (id bigint primary key, time_to_live int not null, renewals bigint not null,
-    -- Who listens for the machine; 0 if that is not known.
-    listener bigint not null,
     -- Whether its keys are here. Else its machine has not put them back yet.
     is_complete boolean not null,
     -- For people alone.
@@ -90,6 +83,15 @@ alter table changes set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_t
 -- How many revisions are reserved at a time. Each time costs a flush to the disk.
 create function block() returns bigint immutable language sql return 1 << 20;
 
+-- The timeline of the server: another one after a promotion.
+create function timeline() returns int stable language sql
+return ('x' || substring(pg_walfile_name(pg_current_wal_lsn()) for 8))::bit(32)::int;
+
+insert into store values (
+    ('x' || replace(gen_random_uuid()::text, '-', ''))::bit(63)::bigint,
+    @version@, '@format@', 0, timeline(), 1, 0
+);
+
 -- The name that a key is of, or the mailbox: what is watched as one.
 create function place_of(key text) returns text immutable parallel safe language sql
 return coalesce(substring(key from '^[^/]*/[^/]*/(?:@mailbox/[^/]*|[^/]*/l/[^/]*)/'), '');
@@ -119,22 +121,21 @@ end $$;
 create function begin_era() returns present language plpgsql as $$
 declare
     now present;
-    line int := ('x' || substring(pg_walfile_name(pg_current_wal_lsn()) for 8))::bit(32)::int;
     old store;
 begin
     select * into old from store;
     -- It must not be lost in another crash, or two eras would have the same revisions.
     perform set_config('synchronous_commit', 'on', true);
-    now := row(old.id, greatest(old.era + 1, line::bigint << 32), old.reserved, exists (select from machines), false);
-    if old.timeline not in (0, line) then
+    now := row(old.id, greatest(old.era + 1, timeline()::bigint << 32), old.reserved, exists (select from machines), false);
+    if old.timeline <> timeline() then
         -- A replica may lack the newest machines, and the newest reservations.
         now.revision := now.revision + (1::bigint << 32);
         now.recovers := true;
         now.is_unsure := true;
     end if;
-    update store set era = now.era, timeline = line, reserved = now.revision + block();
+    update store set era = now.era, reserved = now.revision + block();
     delete from keys; delete from changes; delete from watches; delete from leases; delete from moments;
-    insert into leases select id, time_to_live, 0, 0, false, clock_timestamp() from machines;
+    insert into leases select id, time_to_live, 0, false, clock_timestamp() from machines;
     insert into present values (now.*);
     return now;
 end $$;
@@ -143,7 +144,8 @@ end $$;
 create function next_revision(now present) returns bigint language plpgsql as $$
 begin
     if now.revision + 1 >= (select reserved from store) then
-        perform set_config('synchronous_commit', 'on', true);
+        -- It waits for no standby: after a promotion revisions begin far above.
+        perform set_config('synchronous_commit', 'local', true);
         update store set reserved = reserved + block();
     end if;
     update present set revision = revision + 1;
@@ -386,15 +388,20 @@ begin
 end $$;
 
 -- Begins the lease of a machine that was noted.
-create function begin_lease(lease bigint, time_to_live int, listener bigint) returns jsonb
+create function begin_lease(lease bigint, time_to_live int) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := take_turn();
 begin
+    -- A promoted replica may not have heard of the note.
+    insert into machines values (lease, time_to_live) on conflict do nothing;
+    if found then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
     -- If the memory was lost since, a recovery waits for its keys. There are none.
-    insert into leases values (lease, time_to_live, 0, listener, true, clock_timestamp())
-        on conflict (id) do update set listener = excluded.listener, is_complete = true;
+    insert into leases values (lease, time_to_live, 0, true, clock_timestamp())
+        on conflict (id) do update set is_complete = true;
     return end_recovery(now.era, false);
 end $$;
 
@@ -445,20 +452,18 @@ set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set j
 declare
     now present := take_turn();
     ended_in bigint;
-    listening bigint;
     others jsonb;
 begin
     -- If the end is lost in a crash, a recovery waits for the machine in vain.
     perform set_config('synchronous_commit', 'off', true);
     -- A renewal waits for the row, and finds none.
-    select l.listener into listening from leases l where id = lease
+    perform from leases where id = lease
         and (end_lease.era is null or end_lease.era = now.era and renewals = seen) for update;
     if not found then
         return stamp(now) || jsonb_build_object('ended', false, 'others', '[]'::jsonb);
     end if;
     delete from machines where id = lease;
     delete from leases where id = lease;
-    delete from watches where listener = listening;
     if exists (select from keys k where k.lease = end_lease.lease) then
         ended_in := next_revision(now);
         with gone as (
@@ -484,9 +489,10 @@ declare
 begin
     if now.recovers and now.era = put_back.era then
         if now.is_unsure then
+            perform set_config('synchronous_commit', 'on', true);
             insert into machines select (l ->> 0)::bigint, (l ->> 1)::int from jsonb_array_elements(of) l
                 on conflict do nothing;
-            insert into leases select (l ->> 0)::bigint, (l ->> 1)::int, 0, 0, false, clock_timestamp()
+            insert into leases select (l ->> 0)::bigint, (l ->> 1)::int, 0, false, clock_timestamp()
                 from jsonb_array_elements(of) l on conflict do nothing;
         end if;
         insert into keys
@@ -511,15 +517,23 @@ begin
     if now.recovers and now.era = end_recovery.era and (has_waited or not now.is_unsure)
         and not exists (select from leases where not is_complete) then
         -- Who was robbed just before the crash may not have heard of it. An exclusive lock was alone when it was
-        -- made, and a shared one was beside no exclusive one: so the lock that was made last decides.
+        -- made, and a shared one was beside no exclusive one: so the lock that was made last decides. An owner may
+        -- have begun to write its locks beside its own key.
         with held as (
-            select key, made, place_of(key) as place, starts_with(key, place_of(key) || 'h/x/') as is_exclusive
+            select key, made, lease, place_of(key) as place,
+                    starts_with(key, place_of(key) || 'h/x/') as is_exclusive,
+                    starts_with(key, place_of(key) || 'h/x/o-') as is_owner
                 from keys where starts_with(key, place_of(key) || 'h/')
         ), last as (
             select distinct on (place) * from held order by place, made desc, key
         )
         delete from keys k using held h join last using (place)
-            where k.key = h.key and h.made < last.made and (h.is_exclusive or last.is_exclusive);
+            where k.key = h.key and h.made < last.made and (h.is_exclusive or last.is_exclusive)
+                and not (h.is_owner and h.lease = last.lease);
+        if now.is_unsure then
+            perform set_config('synchronous_commit', 'on', true);
+            update store set timeline = timeline();
+        end if;
         update present set recovers = false, is_unsure = false;
     end if;
     return stamp(now);
@@ -599,7 +613,7 @@ end $$;
 
 -- Who may use the schema may lock. The functions that these ones call are nobody else's.
 revoke execute on all functions in schema "@schema@" from public;
-grant execute on function hello(), enlist(int), begin_lease(bigint, int, bigint), renew(bigint, text, bigint[]),
+grant execute on function hello(), enlist(int), begin_lease(bigint, int), renew(bigint, text, bigint[]),
     lease_of(bigint), end_lease(bigint, bigint, bigint), put_back(bigint, jsonb, jsonb), end_recovery(bigint, boolean),
     transact(jsonb, bigint), list(text, text, bigint, bigint), under(bigint), watch(bigint, text[], text[]),
     news(text[], bigint[]) to public;

@@ -22,14 +22,14 @@ use crate::{
     STORE,
     messages::{self, Hello, Listed, Stamp, Told, Transacted, quoted, text},
     options::PostgresOptions,
-    postgres::{Own, Postgres},
+    postgres::{Own, Postgres, lock},
     schema::VERSION,
 };
 
 impl KeyStore for Postgres {
     const NAME: &'static str = STORE;
 
-    /// Names stand in an index, which takes a third of a page.
+    /// Long names stand in keys as hashes, so that a key fits into an index.
     const LONGEST_NAME: usize = 1 << 20;
 
     type Options = PostgresOptions;
@@ -37,7 +37,7 @@ impl KeyStore for Postgres {
     async fn connect(options: PostgresOptions) -> Result<(Self, KeeperOptions), Error> {
         let (keeper, timeout) = (options.keeper.clone(), options.keeper.times.timeout);
         let store = Self::new(options)?;
-        let hello = time::timeout(timeout, store.call::<Hello>("hello()", Turn::Passes)).await;
+        let hello = time::timeout(timeout, store.call::<Hello>("hello()")).await;
         let hello = hello
             .unwrap_or_else(|_| Err(Failure::timed_out(timeout)))
             .map_err(|failure| failure.error(STORE))?;
@@ -55,22 +55,21 @@ impl KeyStore for Postgres {
 
     async fn transact(&self, transaction: Transaction, turn: Turn) -> Result<Answer, Failure> {
         let text = messages::transaction(&transaction)?.to_string();
-        let _gate = self.0.gate.read().await;
         let call = format!("transact({}, {})", quoted(&text), self.0.listener);
-        let done: Result<Transacted, _> = self.call(&call, turn).await;
-        if matches!(done, Err(Failure::Unknown(_))) {
-            // It may have been done, and the next try then finds what it has done.
-            *self.0.may_be_done.lock().await = true;
+        let room = self.room(turn).await;
+        let _gate = self.0.gate.read().await;
+        let done: Transacted = self.call_in(room, &call).await?;
+        if !done.others.is_empty() {
+            let (store, others) = (self.clone(), done.others.clone());
+            tokio::spawn(async move { store.notify(&others).await });
         }
-        let done = done?;
-        done.news.iter().for_each(|(_, _, told)| self.take_in(told));
+        for (place, before, told) in &done.news {
+            self.take_in(told);
+            self.say(Own::Changed(place.clone(), *before, told.clone()));
+        }
+        // What is found may have been done by a try whose answer was lost.
         self.learn_what_was_done().await?;
-        let answer = done.answer(&transaction);
-        for (place, before, told) in done.news {
-            self.say(Own::Changed(place, before, told));
-        }
-        self.notify(&done.others);
-        answer
+        done.answer(&transaction)
     }
 
     async fn list(&self, prefix: Vec<u8>, most: usize, at: i64) -> Result<Listing, Failure> {
@@ -87,10 +86,16 @@ impl KeyStore for Postgres {
     async fn begin_lease(&self) -> Result<(LeaseName, Renewal), Failure> {
         let time_to_live = self.0.options.keeper.times.time_to_live;
         let millis = time_to_live.as_millis();
-        let id: i64 = self.call(&format!("enlist({millis})"), Turn::Passes).await?;
+        // One that was noted is not noted again.
+        let noted = lock(&self.0.enlisted).take();
+        let id = match noted {
+            Some(id) => id,
+            None => self.call(&format!("enlist({millis})")).await?,
+        };
+        *lock(&self.0.enlisted) = Some(id);
         let sent = Uptime::now();
-        let call = format!("begin_lease({id}, {millis}, {})", self.0.listener);
-        let stamp: Stamp = self.call(&call, Turn::Passes).await?;
+        let stamp: Stamp = self.call(&format!("begin_lease({id}, {millis})")).await?;
+        lock(&self.0.enlisted).take();
         let lease = LeaseName { cluster: stamp.store, id };
         self.kept().keep(lease.id, time_to_live);
         Ok((lease, Renewal { sent, time_to_live }))
@@ -106,16 +111,16 @@ impl KeyStore for Postgres {
     }
 
     async fn under(&self, lease: i64) -> Result<LeaseKeys, Failure> {
+        let room = self.room(Turn::Waits).await;
         let _gate = self.0.gate.read().await;
-        let listed: Listed = self.call(&format!("under({lease})"), Turn::Waits).await?;
+        let listed: Listed = self.call_in(room, &format!("under({lease})")).await?;
         self.kept().take_all(lease, &listed.keys, listed.stamp.revision);
         let keys = listed.keys.into_iter().map(|told| told.key.into_bytes()).collect();
         Ok(LeaseKeys { cluster: listed.stamp.store, keys })
     }
 
     async fn lease_left(&self, lease: i64) -> Option<LeaseLeft> {
-        let of: Option<(u64, u64)> =
-            self.call(&format!("lease_of({lease})"), Turn::Passes).await.ok()?;
+        let of: Option<(u64, u64)> = self.call(&format!("lease_of({lease})")).await.ok()?;
         let (granted, silent) = of?;
         let left = Duration::from_millis(granted.saturating_sub(silent));
         Some(LeaseLeft { granted: Duration::from_millis(granted), left })
@@ -152,8 +157,9 @@ impl Postgres {
     ) -> Result<Listing, Failure> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let call = format!("list({}, {}, {most}, {at})", quoted(first), quoted(behind));
+        let room = self.room(turn).await;
         let _gate = self.0.gate.read().await;
-        let listed: Listed = self.call(&call, turn).await?;
+        let listed: Listed = self.call_in(room, &call).await?;
         self.see(&listed.keys);
         if at == 0 && listed.left_out == 0 {
             self.kept().take_range(first, behind, &listed.keys, listed.stamp.revision);

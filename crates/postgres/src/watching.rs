@@ -10,7 +10,7 @@ use navlock_machines::{
     call_failure::Failure,
     keys::BucketKeys,
     lease::pause,
-    load::{Turn, about},
+    load::about,
     watched::{Event, Order, Watched, read},
 };
 use tokio::{
@@ -87,15 +87,18 @@ impl Postgres {
             tell,
         };
         let often = pause(self.0.options.keeper.times.time_to_live);
-        let mut quiet = UNHEARD;
-        let mut due = Instant::now() + often;
+        // The pause while nobody notifies us, and when all is next asked for, whatever is asked for meanwhile.
+        let (mut quiet, mut due) = (UNHEARD, Instant::now() + often);
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
                     Some(order) => watching.note(order),
                     None => break,
                 },
-                Some(news) = changes.recv() => watching.take_own(news),
+                Some(news) = changes.recv() => {
+                    watching.take_own(news);
+                    quiet = UNHEARD;
+                }
                 Some(note) = notes.recv() => watching.heed(note),
                 () = sleep_until(due), if !watching.wanted.is_empty() => {
                     watching.all_are_dirty();
@@ -103,6 +106,7 @@ impl Postgres {
                         watching.added = watching.places.keys().cloned().collect();
                     }
                     quiet = (2 * quiet).min(LONGEST_UNHEARD);
+                    due = Instant::now() + often;
                 }
             }
             // What comes at once is asked for at once.
@@ -111,18 +115,15 @@ impl Postgres {
             }
             while let Ok(news) = changes.try_recv() {
                 watching.take_own(news);
-                quiet = UNHEARD;
             }
             while let Ok(note) = notes.try_recv() {
                 watching.heed(note);
             }
-            match watching.catch_up().await {
-                Ok(()) => due = Instant::now() + if watching.is_heard { often } else { quiet },
-                Err(failure) => {
-                    tracing::debug!(target: LOGS, ?failure, "names could not be watched yet");
-                    watching.all_are_dirty();
-                    due = Instant::now() + about(Duration::from_millis(100));
-                }
+            if let Err(failure) = watching.catch_up().await {
+                tracing::debug!(target: LOGS, ?failure, "names could not be watched yet");
+                due = Instant::now() + about(Duration::from_millis(100));
+            } else if !watching.is_heard {
+                due = due.min(Instant::now() + quiet);
             }
         }
         listening.abort();
@@ -235,7 +236,7 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
         };
         let (added, removed) = (array(&self.added), array(&self.removed));
         let call = format!("watch({}, {added}, {removed})", self.store.0.listener);
-        let stamp: Stamp = self.store.call(&call, Turn::Passes).await?;
+        let stamp: Stamp = self.store.call(&call).await?;
         let added = std::mem::take(&mut self.added);
         self.removed.clear();
         self.said = Instant::now();
@@ -287,7 +288,7 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
             since.join(",")
         );
         let _gate = self.store.0.gate.read().await;
-        let heard: Result<Heard, Failure> = self.store.call(&call, Turn::Passes).await;
+        let heard: Result<Heard, Failure> = self.store.call(&call).await;
         let heard = match heard {
             Ok(heard) => heard,
             Err(failure) => {

@@ -260,3 +260,59 @@ fn the_functions_do_what_a_store_in_memory_does() {
         }
     });
 }
+
+/// What two machines put back after a crash of which one has not heard that it was robbed.
+#[test]
+fn who_was_robbed_just_before_a_crash_holds_no_more() {
+    let server = server::Server::start();
+    let options = server.fresh();
+    let ask = |what: &str| {
+        let schema = options.schema_name();
+        let output = server.psql(&format!("set search_path = {schema}; select {what}"));
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
+    };
+    let leases = [(); 2].map(|()| {
+        let lease = ask("enlist(60000)");
+        ask(&format!("begin_lease({lease}, 60000)"));
+        lease
+    });
+    let held = |key: &str, made: u32, lease: &str| {
+        format!(r#"["n/6/b/l/{key}", "00", {made}, {made}, {lease}]"#)
+    };
+    let [robbed, thief] = &leases;
+    // By name: who is robbed, an owner beside its own lock, readers beside a writer that has gone, readers alone.
+    let puts = [
+        (
+            robbed,
+            vec![
+                held("a/h/x/1", 5, robbed),
+                held("b/h/x/o-1", 5, robbed),
+                held("b/h/x/1", 6, robbed),
+            ],
+        ),
+        (robbed, vec![held("c/h/x/1", 5, robbed), held("d/h/s/1", 5, robbed)]),
+        (
+            thief,
+            vec![held("a/h/x/2", 6, thief), held("c/h/s/2", 7, thief), held("d/h/s/2", 6, thief)],
+        ),
+    ];
+    server.psql(&format!("delete from {}.present", options.schema_name()));
+    ask(&format!("renew({robbed}, '', '{{}}')"));
+    let era = ask("(select era from present)");
+    let of = |lease: &str| format!("[[{lease}, 60000]]");
+    let all = |whose: &str| {
+        let keys =
+            puts.iter().filter(|(lease, _)| *lease == whose).flat_map(|(_, keys)| keys.clone());
+        keys.collect::<Vec<_>>().join(",")
+    };
+    for lease in [robbed, thief] {
+        // What is of another era changes nothing.
+        ask(&format!("put_back({era} - 1, '{}', '[]')", of(lease)));
+        assert_eq!(ask("(select recovers from present)"), "t");
+        ask(&format!("put_back({era}, '{}', '[{}]')", of(lease), all(lease)));
+    }
+    assert_eq!(ask("(select recovers from present)"), "f");
+    let left = ask("(select string_agg(substring(key from 9), ' ' order by key) from keys)");
+    assert_eq!(left, "a/h/x/2 b/h/x/1 b/h/x/o-1 c/h/s/2 d/h/s/1 d/h/s/2");
+}

@@ -1,6 +1,6 @@
 //! `navlock postgres`: sets navlock up in a database, and takes it away.
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use clap::{Args, Subcommand};
 
@@ -32,8 +32,8 @@ enum PostgresCommand {
 
 /// Sets up what brokers need: a schema with tables and functions.
 ///
-/// The user of the URL becomes the owner. Who shall lock needs the right to use the schema: 'grant usage on schema
-/// navlock to ROLE'.
+/// The user of the URL becomes the owner. Its password is read from the variable PGPASSWORD, if the URL has none. Who
+/// shall lock needs the right to use the schema: 'grant usage on schema navlock to ROLE'.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// Print the SQL, and change nothing.
@@ -68,7 +68,14 @@ pub(super) fn postgres(context: &Context, args: &PostgresArgs) -> Result<ExitCod
 fn of(context: &Context, args: &SettingsArgs) -> Result<Postgres, Failure> {
     let settings = Settings::load(args, context.place.store()).map_err(failed)?;
     match settings.store {
-        Some(Store::Postgres(postgres)) => Ok(postgres),
+        Some(Store::Postgres(mut postgres)) => {
+            let password = env::var("PGPASSWORD").ok();
+            let is_missing = matches!(postgres.options.has_password(), Ok(false));
+            if let Some(password) = password.filter(|_| is_missing) {
+                postgres.options = postgres.options.password(password);
+            }
+            Ok(postgres)
+        }
         _ => Err(Failure::new(
             USAGE,
             "no PostgreSQL is named; give --postgres postgres://user@host/database, or a --store that is on one",
@@ -104,7 +111,7 @@ fn drop_schema(postgres: &Postgres, is_sure: bool) -> Result<ExitCode, Failure> 
     if machines > 0 && !is_sure {
         let why = format!(
             "machines that use it: {machines}; end their brokers ('navlock daemon stop --store NAME'), or give --yes, by \
-             which their holders lose their locks"
+             which their holders lose their locks. One that died counts until another one has looked after it"
         );
         return Err(Failure::new(CONFLICT, why));
     }

@@ -46,7 +46,7 @@ impl FromStr for Filter {
             let Some(level) = level.filter(|_| !target.is_empty()) else {
                 return Err(format!(
                     "{part:?} is no level: write off, error, warn, info, debug or trace, and \
-                     TARGET=LEVEL after a comma for a part (navlock::broker, navlock::etcd)"
+                     TARGET=LEVEL after a comma for a part (navlock::broker, navlock::machines)"
                 ));
             };
             targets = targets.with_target(target, level);

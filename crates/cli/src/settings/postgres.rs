@@ -43,7 +43,8 @@ impl Postgres {
         return Ok(Self { origin });
         #[cfg(feature = "postgres")]
         {
-            let options = options(url, store, file).map_err(|what| of_value(of_file, what))?;
+            let own = given.is_none().then_some(store);
+            let options = options(url, own, store, file).map_err(|what| of_value(of_file, what))?;
             let address = options.address().map_err(|what| of_value(&origin, what))?;
             Ok(Self { origin, address, options })
         }
@@ -56,21 +57,27 @@ impl Postgres {
     }
 }
 
-/// The options of connections to this database, by the settings of a store in this file.
+/// The options of connections to this database, by the settings of a store in this file. What belongs to the URL of
+/// the store is taken if that one is used, and `own` has it.
 #[cfg(feature = "postgres")]
 fn options(
     url: &str,
+    own: Option<&StoreTable>,
     store: &StoreTable,
     file: Option<&Path>,
 ) -> Result<navlock_postgres::PostgresOptions, Refusal> {
     let mut options = navlock_postgres::PostgresOptions::new(url);
-    if let Some(url) = &store.listen_url {
+    if let Some(url) = own.and_then(|store| store.listen_url.as_ref()) {
         options = options.listen_url(url);
     }
     if let Some(schema) = &store.schema {
         options = options.schema(schema);
     }
-    if let Some(password) = &store.password_file {
+    // The file is read by all who use the store. An error of the URL is told with the address.
+    if own.is_some() && options.has_password().is_ok_and(|has| has) {
+        return Err(Refusal::new("a URL with a password; write the password into a password-file"));
+    }
+    if let Some(password) = own.and_then(|store| store.password_file.as_ref()) {
         // A path in a file is relative to the folder of that file.
         let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
         options = options.password(named_file::password(&folder.join(password))?);

@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::LockGuard;
+use navlock_core::{LockGuard, LockManager, LockManagerSnapshot};
 use navlock_postgres::PostgresOptions;
 
 use super::{exclusive, machines_with, soon, until_waiting, witness::Witness};
-use crate::server::Server;
+use crate::server::{DEADLINE, Server};
 
 /// Longer than it takes to start PostgreSQL: no lease ends by the clock.
 const LONG: Duration = Duration::from_secs(20);
@@ -76,6 +76,15 @@ fn a_machine_that_is_gone_is_waited_for_after_a_crash() {
     assert!(waited > Duration::from_millis(2500), "{waited:?}");
 }
 
+/// Ends the work of others when this is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Crash after crash, under load: one holder at a time, no token twice, nobody is stuck, and no lock is lost.
 #[test]
 fn crash_after_crash_nobody_is_beside_a_holder() {
@@ -94,13 +103,48 @@ fn crash_after_crash_nobody_is_beside_a_holder() {
                     });
                 }
             }
+            // Also if nobody is granted anything any more.
+            let over = Over(&is_over);
             for _ in 0..5 {
                 witness.until_more(50);
                 server.restart();
             }
-            is_over.store(true, Ordering::Relaxed);
+            drop(over);
         });
         assert_eq!(witness.losses(), 0);
+    }
+}
+
+/// A replica of this server, and the options by which machines reach whichever of both is the primary.
+fn replicated(server: &Server) -> (Server, PostgresOptions) {
+    let options = server.fresh();
+    let replica = server.replica();
+    let url = format!(
+        "postgres://navlock@{},{}/postgres?target_session_attrs=read-write",
+        server.endpoint(),
+        replica.endpoint()
+    );
+    let options = PostgresOptions::new(url)
+        .schema(options.schema_name())
+        .time_to_live(Duration::from_secs(8))
+        .keep_names(0);
+    (replica, options)
+}
+
+fn promote(replica: &Server) {
+    let promoted = replica.psql("select pg_promote()");
+    assert!(promoted.status.success(), "{promoted:?}");
+}
+
+/// Looks until the recovery is over: a look does not wait as long as that.
+#[track_caller]
+fn look(locks: &LockManager) -> LockManagerSnapshot {
+    let since = Instant::now();
+    loop {
+        match soon(locks.query()) {
+            Ok(seen) => return seen,
+            Err(error) => assert!(since.elapsed() < DEADLINE, "{error}"),
+        }
     }
 }
 
@@ -108,40 +152,48 @@ fn crash_after_crash_nobody_is_beside_a_holder() {
 #[test]
 fn a_replica_that_is_promoted_goes_on_with_all_locks() {
     let mut server = Server::start();
-    let options = server.fresh();
-    let replica = server.replica();
-    let url = format!(
-        "postgres://navlock@127.0.0.1:{},127.0.0.1:{}/postgres?target_session_attrs=read-write",
-        server.port(),
-        replica.port()
-    );
-    let options = PostgresOptions::new(url)
-        .schema(options.schema_name())
-        .time_to_live(Duration::from_secs(8))
-        .keep_names(0);
-    let [a, b] = machines_with(&options);
+    let (mut replica, options) = replicated(&server);
+    let [a] = machines_with(&options);
     let held = exclusive(&a, "db");
     let before = held.fencing_token();
+    // From here on it hears of nothing, and so not of this machine.
+    replica.kill();
+    let [b] = machines_with(&options);
+    let unknown = exclusive(&b, "of whom it does not know");
     thread::scope(|scope| {
         let next = scope.spawn(|| exclusive(&b, "db"));
         until_waiting(&a, 1);
         server.kill();
-        let promoted = replica.psql("select pg_promote()");
-        assert!(promoted.status.success(), "{promoted:?}");
+        replica.restart();
+        promote(&replica);
         let since = Instant::now();
-        let seen = loop {
-            // A look does not wait as long as that.
-            if let Ok(seen) = soon(b.query()) {
-                break seen;
-            }
-        };
+        let seen = look(&b);
         // Somebody of whom it does not know may hold something.
         let waited = since.elapsed();
         assert!(waited > Duration::from_secs(7), "{waited:?}");
-        assert_eq!((seen.held.len(), seen.pending.len()), (1, 1), "{seen:?}");
-        assert!(!held.is_lost() && !next.is_finished());
+        assert_eq!((seen.held.len(), seen.pending.len()), (2, 1), "{seen:?}");
+        assert!(!held.is_lost() && !unknown.is_lost() && !next.is_finished());
         drop(held);
         let next = next.join().unwrap();
         assert!(next.fencing_token() > before);
     });
+}
+
+/// It has not become one that knows all machines by a crash.
+#[test]
+fn a_replica_that_is_promoted_and_crashes_waits_for_whom_it_does_not_know() {
+    let mut server = Server::start();
+    let (mut replica, options) = replicated(&server);
+    let [a] = machines_with(&options);
+    let held = exclusive(&a, "db");
+    server.kill();
+    promote(&replica);
+    // A recovery has begun once somebody has asked.
+    let _ = soon(a.query());
+    replica.restart();
+    let since = Instant::now();
+    let seen = look(&a);
+    assert!(since.elapsed() > Duration::from_secs(7), "{:?}", since.elapsed());
+    assert_eq!(seen.held.len(), 1, "{seen:?}");
+    assert!(!held.is_lost());
 }

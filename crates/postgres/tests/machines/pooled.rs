@@ -62,8 +62,8 @@ impl Pooler {
     }
 }
 
-/// Machines take turns. Returns how long a handover takes at most.
-fn take_turns(options: &PostgresOptions) -> Duration {
+/// Machines take turns, of which so many listen. Returns how long a handover takes at most.
+fn take_turns(server: &Server, options: &PostgresOptions, listen: u32) -> Duration {
     let [a, b] = machines_with(options);
     let mut took = Duration::ZERO;
     for _ in 0..3 {
@@ -76,6 +76,8 @@ fn take_turns(options: &PostgresOptions) -> Duration {
             until_waiting(&a, 1);
             // It has long found out whether it hears.
             thread::sleep(2 * TIME);
+            let listening = "select count(*) from pg_stat_activity where query like 'listen %'";
+            assert_eq!(server.psql(listening).stdout, format!("{listen}\n").into_bytes());
             let since = Instant::now();
             drop(held);
             next.join().unwrap().0 - since
@@ -96,8 +98,8 @@ fn machines_take_turns_through_a_pooler_that_gives_each_transaction_another_sess
         .keep_names(0)
         .time_to_live(MINUTE)
         .timeout(TIME);
-    let unheard = take_turns(&options);
+    let unheard = take_turns(&server, &options, 0);
     assert!(unheard < Duration::from_secs(8), "{unheard:?}");
-    let heard = take_turns(&options.listen_url(server.url()));
+    let heard = take_turns(&server, &options.listen_url(server.url()), 2);
     assert!(heard < Duration::from_secs(8), "{heard:?}");
 }

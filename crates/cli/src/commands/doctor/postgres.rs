@@ -18,7 +18,8 @@ pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
         Err(error) => {
             let remedy = match &error {
                 Error::Unreachable(why) if why.kind() == UnreachableKind::Unauthenticated => {
-                    "mend the user in the URL, and the password-file in the settings"
+                    "mend the user in the URL, and the password-file in the settings; if the server takes only encrypted \
+                     connections, use a tunnel"
                 }
                 _ => "start it, or mend the URL in the settings",
             };
@@ -30,10 +31,7 @@ pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
 
 fn of_health(postgres: &Postgres, health: &Health) -> Vec<Check> {
     let what = format!("{WHAT} {}", postgres.address);
-    let detail = format!(
-        "of release {}, transactions are {} by default, which does not matter to navlock",
-        health.version, health.isolation
-    );
+    let detail = format!("of release {}", health.version);
     let mut checks = vec![if health.is_replica {
         let detail =
             format!("of release {}, a replica, on which nothing can be locked", health.version);
@@ -44,9 +42,8 @@ fn of_health(postgres: &Postgres, health: &Health) -> Vec<Check> {
     let schema = postgres.options.schema_name();
     if !health.is_set_up {
         let detail = format!("navlock is not set up in the schema {schema} of this database");
-        checks.push(
-            Check::fail("PostgreSQL schema", detail).remedy("'navlock postgres init' does it"),
-        );
+        let remedy = "'navlock postgres init' does it, with this --store or --postgres, as a user who may create a schema";
+        checks.push(Check::fail("PostgreSQL schema", detail).remedy(remedy));
     } else if !health.may_use {
         let remedy = format!("let its owner grant that: grant usage on schema {schema} to ROLE");
         let detail = format!("this user may not use the schema {schema}");
@@ -61,10 +58,10 @@ fn of_health(postgres: &Postgres, health: &Health) -> Vec<Check> {
 fn calls(health: &Health) -> Check {
     let time = match &health.round_trip {
         Ok(time) => *time,
-        Err(error) => return Check::fail(CALLS, error),
+        Err(error) => return Check::fail(CALLS, error).remedy("mend what it says, and try again"),
     };
     let detail = format!(
-        "answered after {} (median); locks are lost {} after the last that was",
+        "answered after {} (median); others get the locks of a machine that is silent for {}",
         taken(time),
         seconds(health.time_to_live)
     );
