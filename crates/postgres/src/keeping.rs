@@ -90,12 +90,12 @@ impl Postgres {
             due = due.min(self.look_after(lease, &seen, &renewed));
             if renewed.recovers {
                 let era = renewed.stamp.era;
-                // Those who keep the longest leases may be unknown here.
                 let begun = match recovery {
                     Some((of, begun)) if of == era => begun,
                     _ => Uptime::now(),
                 };
                 recovery = Some((era, begun));
+                // Those who keep the longest leases may be unknown there.
                 let longest = Duration::from_millis(renewed.longest).max(times.time_to_live);
                 let has_waited = renewed.is_unsure && begun.elapsed() >= longest;
                 let store = self.clone();
