@@ -87,7 +87,10 @@ fn what_another_machine_left_behind_is_evicted() {
 fn a_schema_is_printed_and_a_stranger_is_left_alone() {
     let (server, [machine]) = machines();
     let printed = machine.written(&of_store(&["postgres", "init", "--print"]));
-    assert!(printed.starts_with("begin;") && printed.contains("create schema e2e"), "{printed}");
+    assert!(
+        printed.starts_with("begin;") && printed.contains("create schema \"e2e\""),
+        "{printed}"
+    );
     assert_eq!(machine.code(&["postgres", "init", "--socket", "/nowhere"]), 64);
     // A schema that is none of navlock's.
     assert!(server.psql("create schema others create table machines (id int)").status.success());
