@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod asking;
 mod cluster;
 mod deaf;
 mod faults;
@@ -35,50 +36,16 @@ mod usage;
 mod users;
 mod witness;
 
-use std::time::{Duration, Instant};
+use navlock_core::{LockManager, UserAgent};
 
-use navlock_core::{LockGuard, LockManager, Mode, UserAgent, blocking::block_on_timeout};
-
-use crate::server::{DEADLINE, connect, options};
+use crate::{
+    asking::{exclusive, settle, soon, state, until_waiting},
+    server::{connect, options},
+};
 
 /// Machines that share a namespace, and the agent of each in one bucket.
 fn machines<const N: usize>() -> [LockManager; N] {
     let namespace = server::namespace();
     let machine = |_| connect(&options(&server::shared().endpoint(), &namespace));
     std::array::from_fn(machine).map(|machine: UserAgent| machine.lock_manager("bucket"))
-}
-
-/// The future's output, or a failed test if it takes too long.
-#[track_caller]
-fn soon<T>(future: impl IntoFuture<Output = T>) -> T {
-    block_on_timeout(future, DEADLINE).expect("it comes to an end")
-}
-
-#[track_caller]
-fn exclusive(locks: &LockManager, name: &str) -> LockGuard {
-    soon(locks.lock(name)).expect("it is granted")
-}
-
-/// What is held and what waits, by mode, as this machine sees it.
-#[track_caller]
-fn state(locks: &LockManager) -> (Vec<Mode>, Vec<Mode>) {
-    let state = soon(locks.query()).expect("the bucket can be queried");
-    let modes = |found: Vec<navlock_core::LockInfo>| found.iter().map(|info| info.mode).collect();
-    (modes(state.held), modes(state.pending))
-}
-
-/// Waits until the store knows what this machine has released.
-#[track_caller]
-fn settle(locks: &LockManager) {
-    state(locks);
-}
-
-/// Waits until so many wait.
-#[track_caller]
-fn until_waiting(locks: &LockManager, count: usize) {
-    let since = Instant::now();
-    while state(locks).1.len() != count {
-        assert!(since.elapsed() < DEADLINE, "{count} never wait");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

@@ -9,14 +9,16 @@ use navlock_core::{
     ClientId, LockFuture, LockGuard, LockManager, Mode, NestedRequest, UserAgent,
     host::{self, Claim, RequestKind},
 };
-use navlock_etcd::EtcdOptions;
 
 use super::{exclusive, proxy::Proxy, soon, state, until_waiting};
-use crate::server::{DEADLINE, Server, connect};
+use crate::server::{DEADLINE, Server, connect, options};
 
 const TIME_TO_LIVE: Duration = Duration::from_secs(10);
 
-/// A machine on which a process is killed: to etcd it is one that is not heard of any more.
+/// Of each server, which no other test uses.
+const NAMESPACE: &str = "navlock";
+
+/// A machine on which a process is killed: to the store it is one that is not heard of any more.
 struct Killed {
     client: ClientId,
     cable: Proxy,
@@ -27,7 +29,7 @@ struct Killed {
 impl Killed {
     fn of(server: &Server) -> Self {
         let (client, cable) = (ClientId::random(), Proxy::to(server.port()));
-        let options = EtcdOptions::new([cable.endpoint()]).time_to_live(TIME_TO_LIVE);
+        let options = options(&cable.endpoint(), NAMESPACE).time_to_live(TIME_TO_LIVE);
         let user_agent = connect(&options);
         let locks = host::lock_manager_as(&user_agent.bucket("bucket"), client);
         Self { client, cable, user_agent, locks }
@@ -41,7 +43,7 @@ impl Killed {
 }
 
 fn machine(server: &Server) -> UserAgent {
-    connect(&EtcdOptions::new([server.endpoint()]).time_to_live(TIME_TO_LIVE))
+    connect(&options(&server.endpoint(), NAMESPACE).time_to_live(TIME_TO_LIVE))
 }
 
 /// Of a lock.
@@ -175,9 +177,9 @@ fn a_lease_is_gone_on_with_in_its_last_second() {
         let next = killed.next(&server);
         let (backend, agent) = host::backend(&killed.locks).unwrap();
         let lease = backend.lease(agent).unwrap();
-        let lease = format!("{:x}", u64::from_be_bytes(lease[8..16].try_into().unwrap()));
+        let lease = i64::from_be_bytes(lease[8..16].try_into().unwrap());
         let since = Instant::now();
-        while !server.etcdctl(&["lease", "timetolive", &lease]).unwrap().contains("remaining(0s)") {
+        while !server.is_in_its_last_second(lease, NAMESPACE) {
             assert!(since.elapsed() < DEADLINE, "it is renewed");
         }
         let mut found = reclaim(&next, vec![claim(&held)]);

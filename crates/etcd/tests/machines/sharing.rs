@@ -155,6 +155,6 @@ fn an_inspection_tells_who_holds_on_other_machines() {
         if held.agent.as_deref() == Some(&info) {
             break;
         }
-        assert!(since.elapsed() < super::DEADLINE, "it is never told");
+        assert!(since.elapsed() < crate::server::DEADLINE, "it is never told");
     }
 }

@@ -198,6 +198,12 @@ impl Server {
         format!("{found}").parse().unwrap()
     }
 
+    /// Whether a lease is over in less than a second.
+    pub(crate) fn is_in_its_last_second(&self, lease: i64, _namespace: &str) -> bool {
+        let lease = format!("{lease:x}");
+        self.etcdctl(&["lease", "timetolive", &lease]).unwrap().contains("remaining(0s)")
+    }
+
     /// A machine that is connected to it.
     pub(crate) fn machine(&self, options: impl FnOnce(EtcdOptions) -> EtcdOptions) -> UserAgent {
         connect(&options(EtcdOptions::new([self.endpoint()])))

@@ -6,11 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{LockGuard, LockManager, LockManagerSnapshot};
+use navlock_core::{
+    ClientId, LockGuard, LockManager, LockManagerSnapshot,
+    host::{self, Claim, RequestKind},
+};
 use navlock_postgres::PostgresOptions;
 
-use super::{exclusive, machines_with, soon, until_waiting, witness::Witness};
-use crate::server::{DEADLINE, Server};
+use super::{exclusive, machines_with, settle, soon, state, until_waiting, witness::Witness};
+use crate::{
+    proxy::Proxy,
+    server::{DEADLINE, Server, connect, options},
+};
 
 /// Longer than it takes to start PostgreSQL: no lease ends by the clock.
 const LONG: Duration = Duration::from_secs(20);
@@ -113,6 +119,58 @@ fn crash_after_crash_nobody_is_beside_a_holder() {
         });
         assert_eq!(witness.losses(), 0);
     }
+}
+
+/// What a process had that was killed, and with which another one goes on, is that one's to put back.
+#[test]
+fn a_crash_loses_nothing_of_what_another_process_has_gone_on_with() {
+    let mut server = Server::start();
+    let (client, cable) = (ClientId::random(), Proxy::to(server.port()));
+    let machine =
+        |endpoint: &str| connect(&options(endpoint, "navlock").time_to_live(LONG).keep_names(0));
+    let killed = machine(&cable.endpoint());
+    let locks = host::lock_manager_as(&killed.bucket("bucket"), client);
+    let held = exclusive(&locks, "db");
+    cable.cut();
+    let next = host::lock_manager_as(&machine(&server.endpoint()).bucket("bucket"), client);
+    let (name, token) = (held.name().clone(), Some(held.fencing_token()));
+    let kind = RequestKind::Wait(held.mode());
+    let claim = Claim { serial: held.id().serial, name, kind, token };
+    let mut found = soon(host::reclaim(&next, vec![claim])).unwrap();
+    let again = soon(found.remove(0).expect("it is there")).unwrap().unwrap();
+    server.restart();
+    let [other] = machines_with(&options(&server.endpoint(), "navlock").time_to_live(LONG));
+    assert_eq!(look(&other).held.len(), 1);
+    assert!(!again.is_lost());
+    assert!(soon(other.lock("db").if_available()).unwrap().is_none());
+    drop((again, killed));
+}
+
+/// A lock of whose grant nobody has heard at first is found by the next try, and put back like any other.
+#[test]
+fn a_crash_loses_no_lock_whose_answer_was_lost() {
+    let mut server = Server::start();
+    let cable = Proxy::to(server.port());
+    let options = |endpoint: &str| options(endpoint, "navlock").time_to_live(LONG).keep_names(0);
+    let [locks] = machines_with(&options(&cable.endpoint()));
+    let [other] = machines_with(&options(&server.endpoint()));
+    // It has a lease.
+    drop(exclusive(&locks, "before"));
+    settle(&locks);
+    cable.lose_answers(true);
+    let held = thread::scope(|scope| {
+        let held = scope.spawn(|| exclusive(&locks, "db"));
+        let since = Instant::now();
+        while state(&other).0.is_empty() {
+            assert!(since.elapsed() < DEADLINE, "it is never asked for");
+        }
+        cable.lose_answers(false);
+        held.join().unwrap()
+    });
+    server.restart();
+    assert_eq!(look(&other).held.len(), 1);
+    assert!(!held.is_lost());
+    assert!(soon(other.lock("db").if_available()).unwrap().is_none());
 }
 
 /// A replica of this server, and the options by which machines reach whichever of both is the primary.

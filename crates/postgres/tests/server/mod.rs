@@ -34,10 +34,20 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// One that is set up in the usual schema.
     pub(crate) fn start() -> Self {
         let mut server = Self::new(false);
         server.restart();
+        init(&options(&server.endpoint(), "navlock")).expect("it can be set up");
         server
+    }
+
+    /// Whether a lease is over in less than a second.
+    pub(crate) fn is_in_its_last_second(&self, lease: i64, schema: &str) -> bool {
+        let left = format!(
+            "select (l ->> 0)::int - (l ->> 1)::int < 1000 from {schema}.lease_of({lease}) l"
+        );
+        self.psql(&left).stdout == b"t\n"
     }
 
     /// A server that follows this one, and has so far what this one has.
