@@ -7,7 +7,7 @@
 //! [buckets."deploy"]
 //! system = true
 //! [buckets."fleet-*"]
-//! etcd = "main"
+//! store = "main"
 //! [stores.main]
 //! etcd = ["10.0.0.1:2379"]
 //! ```
@@ -191,15 +191,12 @@ fn home(pattern: &str, table: BucketTable) -> Result<Home, String> {
     if pattern.is_empty() || pattern.matches('*').count() > 1 {
         return Err(format!("{pattern:?} is no bucket; write its name, with one * at most"));
     }
-    let (key, store) = match table {
-        BucketTable { system: true, etcd: None, postgres: None } => return Ok(Home::System),
-        BucketTable { system: false, etcd: Some(store), postgres: None } => ("etcd", store),
-        BucketTable { system: false, etcd: None, postgres: Some(store) } => ("postgres", store),
-        BucketTable { system: false, etcd: None, postgres: None } => return Ok(Home::Own),
-        BucketTable { .. } => {
-            return Err(format!(
-                "{pattern:?} is to live in two places; leave out all but one of system, etcd and postgres"
-            ));
+    let store = match table {
+        BucketTable { system: true, store: None } => return Ok(Home::System),
+        BucketTable { system: false, store: Some(store) } => store,
+        BucketTable { system: false, store: None } => return Ok(Home::Own),
+        BucketTable { system: true, store: Some(_) } => {
+            return Err(format!("{pattern:?} is to live in two places; leave out system or store"));
         }
     };
     if is_store(&store) {
@@ -207,7 +204,7 @@ fn home(pattern: &str, table: BucketTable) -> Result<Home, String> {
     }
     // It may be a URL, with a password.
     Err(format!(
-        "{pattern:?}: {key} is to be the name of a store; write where it is into [stores.NAME]"
+        "{pattern:?}: store is to be the name of one; write where it is into [stores.NAME]"
     ))
 }
 
@@ -245,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_longest_pattern_says_where_a_bucket_lives() {
-        let lines = "[buckets.\"*\"]\netcd = \"main\"\n[buckets.\"a*\"]\n[buckets.\"ab*c\"]\netcd = \"other\"\n\
+        let lines = "[buckets.\"*\"]\nstore = \"main\"\n[buckets.\"a*\"]\n[buckets.\"ab*c\"]\nstore = \"other\"\n\
              [buckets.abc]\nsystem = true\n";
         let buckets = of(&[&(lines.to_owned() + STORES)]).unwrap();
         let home = |bucket: &str| buckets.line_of(bucket).map(Line::home);
@@ -270,7 +267,7 @@ mod tests {
     #[test]
     fn the_users_file_goes_before_the_machines() {
         let buckets = of(&[
-            "[buckets.a]\n[buckets.c]\netcd = \"main\"\n",
+            "[buckets.a]\n[buckets.c]\nstore = \"main\"\n",
             &("[buckets.a]\nsystem = true\n[buckets.b]\nsystem = true\n".to_owned() + STORES),
         ]);
         let buckets = buckets.unwrap();
@@ -287,28 +284,19 @@ mod tests {
         for (text, starts, contains) in [
             ("\n[buckets.\"a*b*\"]\n", "/0.toml, line 2 (buckets): ", "one * at most"),
             ("[buckets.\"\"]\n", "/0.toml, line 1 (buckets): ", "is no bucket"),
-            ("[buckets.a]\netcd = \"none\"\n", "/0.toml, line 1 (buckets): ", "[stores.none]"),
+            ("[buckets.a]\nstore = \"none\"\n", "/0.toml, line 1 (buckets): ", "[stores.none]"),
             ("[stores.\"A/b\"]\n", "/0.toml, line 1 (stores): ", "no name of a store"),
             ("[buckets.a]\nsytem = true\n", "/0.toml, line 2 (sytem): ", "no setting `sytem`"),
-            ("[buckets.a]\netcd = [\"a:1\"]\n", "/0.toml, line 2 (etcd): ", "expected a string"),
+            ("[buckets.a]\nstore = [\"a:1\"]\n", "/0.toml, line 2 (store): ", "expected a string"),
             ("buckets = 7\n", "/0.toml, line 1 (buckets): ", "invalid type"),
         ] {
             let said = wrong(text);
             assert!(said.starts_with(starts) && said.contains(contains), "{text:?}: {said}");
         }
-        for (one, other) in [
-            ("system = true", "etcd = \"main\""),
-            ("system = true", "postgres = \"main\""),
-            ("etcd = \"main\"", "postgres = \"main\""),
-        ] {
-            assert!(
-                wrong(&format!("[buckets.a]\n{one}\n{other}\n{STORES}")).contains("two places")
-            );
-        }
-        let buckets = of(&[&format!("[buckets.a]\npostgres = \"main\"\n{STORES}")]).unwrap();
-        assert_eq!(buckets.line_of("a").map(Line::home), Some(&Home::Store("main".to_owned())));
-        let said = wrong("[buckets.a]\netcd = \"http://root:secret@a:1\"\n");
-        assert!(said.contains("the name of a store") && !said.contains("secret"), "{said}");
+        let both = format!("[buckets.a]\nsystem = true\nstore = \"main\"\n{STORES}");
+        assert!(wrong(&both).contains("two places"));
+        let said = wrong("[buckets.a]\nstore = \"http://root:secret@a:1\"\n");
+        assert!(said.contains("[stores.NAME]") && !said.contains("secret"), "{said}");
         for (text, what) in [
             ("[etcd]\nendpoints = [\"http://root:secret@a:1\"]\n", "[buckets.\"*\"]"),
             (

@@ -34,6 +34,6 @@ pub(crate) type ForClients = SettingsFile<IgnoredAny>;
 pub(crate) struct BucketTable {
     #[serde(default)]
     pub(crate) system: bool,
-    pub(crate) etcd: Option<String>,
-    pub(crate) postgres: Option<String>,
+    /// The name of the store in which they live.
+    pub(crate) store: Option<String>,
 }

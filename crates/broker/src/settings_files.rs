@@ -26,7 +26,7 @@ pub const CONFIG: &str = "NAVLOCK_CONFIG";
 /// The answer to what was written before there were stores: what to write now. It is no key, so that no other error
 /// lists it among the keys.
 const NO_ETCD: &str = "an etcd is a store, and buckets live in it; write [stores.main] in place of [etcd], etcd in \
-    place of endpoints, and [buckets.\"*\"] with etcd = \"main\" for all buckets";
+    place of endpoints, and [buckets.\"*\"] with store = \"main\" for all buckets";
 
 /// The name of the folder of the settings.
 const NAME: &str = "navlock";

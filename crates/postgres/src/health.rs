@@ -13,6 +13,9 @@ use crate::{STORE, connection::Connection, options::PostgresOptions, postgres::P
 /// How often the database is called. The number is odd, so that there is a median.
 const ROUNDS: usize = 21;
 
+/// The oldest release that navlock is tested with.
+const OLDEST: u32 = 15;
+
 /// What [`check`] has found.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -21,8 +24,6 @@ pub struct Health {
     pub version: String,
     /// Whether the server is a replica, on which nothing can be locked.
     pub is_replica: bool,
-    /// The isolation of transactions that name none (`default_transaction_isolation`).
-    pub isolation: String,
     /// Whether navlock is [set up](crate::init) in the schema of the options.
     pub is_set_up: bool,
     /// Whether this user may use the schema.
@@ -33,12 +34,20 @@ pub struct Health {
     pub time_to_live: Duration,
 }
 
+impl Health {
+    /// Whether the release of the server is one that navlock can use.
+    #[must_use]
+    pub fn is_new_enough(&self) -> bool {
+        let major = self.version.split(|c: char| !c.is_ascii_digit()).next();
+        major.and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= OLDEST)
+    }
+}
+
 /// What the server says of itself.
 #[derive(Deserialize)]
-struct Told {
+struct ServerState {
     version: String,
     is_replica: bool,
-    isolation: String,
     is_set_up: bool,
     may_use: bool,
 }
@@ -54,17 +63,17 @@ pub fn check(options: &PostgresOptions) -> Result<Health, Error> {
     let schema = options.schema_name();
     let text = format!(
         "select jsonb_build_object('version', current_setting('server_version'), 'is_replica', pg_is_in_recovery(), \
-         'isolation', current_setting('default_transaction_isolation'), 'is_set_up', exists (select from pg_proc p \
+         'is_set_up', exists (select from pg_proc p \
          join pg_namespace n on n.oid = p.pronamespace where p.proname = 'hello' and n.nspname = '{schema}'), \
          'may_use', coalesce((select has_schema_privilege(oid, 'usage') from pg_namespace where nspname = '{schema}'), \
          false))"
     );
-    let told: Told = serde_json::from_str(&ask(options, &text)?)
+    let state: ServerState = serde_json::from_str(&ask(options, &text)?)
         .map_err(|error| Error::refused(format!("this is no answer of a PostgreSQL: {error}")))?;
-    let Told { version, is_replica, isolation, is_set_up, may_use } = told;
+    let ServerState { version, is_replica, is_set_up, may_use } = state;
     let round_trip = runtime(STORE)?.block_on(round_trip(options));
     let time_to_live = options.keeper.times.time_to_live;
-    Ok(Health { version, is_replica, isolation, is_set_up, may_use, round_trip, time_to_live })
+    Ok(Health { version, is_replica, is_set_up, may_use, round_trip, time_to_live })
 }
 
 /// How many machines use the store: those that have a lease, or had one before a crash. Only whoever has set it up may

@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// A lease whose keys are kept here, until this is dropped.
-struct Kept<'a>(&'a Postgres, i64);
+struct KeptLease<'a>(&'a Postgres, i64);
 
-impl Drop for Kept<'_> {
+impl Drop for KeptLease<'_> {
     fn drop(&mut self) {
         self.0.kept().let_go(self.1);
         lock(&self.0.0.observed).retain(|(by, _), _| *by != self.1);
@@ -40,7 +40,7 @@ impl Postgres {
         wanted: &Notify,
         tell: impl Fn(LeaseEvent),
     ) {
-        let _kept = Kept(self, lease);
+        let _kept = KeptLease(self, lease);
         // What stands under another connection's lease has to be known here, before it could be put back.
         let mut is_known = time_to_live.is_some();
         let mut perhaps_lost = self.0.recovers.subscribe();

@@ -59,17 +59,18 @@ impl KeyStore for Postgres {
         let room = self.room(turn).await;
         let _gate = self.0.gate.read().await;
         let done: Transacted = self.call_in(room, &call).await?;
+        let answer = done.answer(&transaction);
         if !done.others.is_empty() {
-            let (store, others) = (self.clone(), done.others.clone());
-            tokio::spawn(async move { store.notify(&others).await });
+            let store = self.clone();
+            tokio::spawn(async move { store.notify(&done.others).await });
         }
-        for (place, before, told) in &done.news {
-            self.take_in(told);
-            self.say(Own::Changed(place.clone(), *before, told.clone()));
+        for (place, before, told) in done.news {
+            self.take_in(&told);
+            self.say(Own::Changed(place, before, told));
         }
         // What is found may have been done by a try whose answer was lost.
         self.learn_what_was_done().await?;
-        done.answer(&transaction)
+        answer
     }
 
     async fn list(&self, prefix: Vec<u8>, most: usize, at: i64) -> Result<Listing, Failure> {

@@ -237,16 +237,14 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
         let (added, removed) = (array(&self.added), array(&self.removed));
         let call = format!("watch({}, {added}, {removed})", self.store.0.listener);
         let stamp: Stamp = self.store.call(&call).await?;
-        let added = std::mem::take(&mut self.added);
+        self.added.clear();
         self.removed.clear();
         self.said = Instant::now();
         if self.is_new_era(stamp.era) {
             return Ok(());
         }
         for (watch, wanted) in &mut self.wanted {
-            if wanted.told.is_none()
-                && (added.contains(&wanted.place) || !self.added.contains(&wanted.place))
-            {
+            if wanted.told.is_none() {
                 wanted.told = Some(stamp.revision);
                 (self.tell)(*watch, Watched::Up);
             }

@@ -121,14 +121,14 @@ export interface Inspection {
    * `false`: nobody else has held the name since this thread last held it, exclusively and inspected, in a
    * callback that did not fail. What the thread knew then is still true. `true`: somebody else may have held
    * the name. Fencing tokens say so, and they also say so if other names of the bucket were locked meanwhile,
-   * and mostly on etcd.
+   * and mostly between machines.
    */
   readonly changed: boolean;
 }
 
 /**
  * The `cause` of the `AbortError` of a lock that was lost: `STOLEN` by another request; `LEASE_ENDED`, as
- * on etcd, while the service that keeps the lock did not answer; `DISCONNECTED`: the broker is gone for
+ * between machines, while the service that keeps the lock did not answer; `DISCONNECTED`: the broker is gone for
  * good; `RESET`: the data of that service is gone; `REMOVED` by hand where it is kept; `CLOSED` with its
  * user agent; `TERMINATED` with its agent.
  */

@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn all_brokers_that_buckets_live_with_are_known() {
         let own = Place::at("/own/sock");
-        let text = "[buckets.a]\nsystem = true\n[buckets.b]\n[buckets.'c*']\netcd = 'main'\n\
-                    [buckets.d]\netcd = 'main'\n[stores.main]\n";
+        let text = "[buckets.a]\nsystem = true\n[buckets.b]\n[buckets.'c*']\nstore = 'main'\n\
+                    [buckets.d]\nstore = 'main'\n[stores.main]\n";
         let buckets = buckets_in(text).unwrap();
         let places = [("a", Place::of_system()), ("b", own.clone()), ("cd", own.of_store("main"))];
         for (bucket, place) in &places {

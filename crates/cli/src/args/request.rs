@@ -46,7 +46,7 @@ pub(crate) struct RequestArgs {
     /// Exit with 1 instead of waiting, if the lock cannot be had at once.
     ///
     /// This includes the moment in which a new broker takes over from a killed one and grants nothing yet.
-    /// With etcd, another machine may own the name and not answer. The exit then takes 2.5 s at most for each
+    /// Another machine may own the name and not answer. The exit then takes 2.5 s at most for each
     /// such name, or half of the time to live if that is less. If no broker can be reached within two seconds,
     /// the exit code is 69.
     #[arg(short, long, alias = "nb", conflicts_with = "timeout")]

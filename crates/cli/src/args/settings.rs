@@ -29,9 +29,7 @@ A pattern has one * at most, and the longest that fits counts:
   [buckets.\"deploy\"]
   system = true                        # on this machine, for several users: see --system
   [buckets.\"fleet-*\"]
-  etcd = \"main\"                        # in this store, for all machines that use it
-  [buckets.\"jobs\"]
-  postgres = \"db\"                      # the same, in a store on PostgreSQL
+  store = \"main\"                       # in this store, for all machines that use it
   [buckets.\"fleet-cache\"]             # on this machine after all
 
 Each store has a broker of its own. It can be started by 'navlock daemon run --store main'.
@@ -47,7 +45,7 @@ Each store has a broker of its own. It can be started by 'navlock daemon run --s
                                        # default is a fifth of it, 2 at most
   keep-names = 8                       # a machine that takes a name this often in a row, with
                                        # nobody else there, owns it: the name is then taken and
-                                       # handed over on this machine without etcd, until another
+                                       # handed over on this machine alone, until another
                                        # machine asks for it; 0: never
   user = \"locks\"
   password-file = \"/etc/navlock.secret\"

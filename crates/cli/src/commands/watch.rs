@@ -65,8 +65,8 @@ they are known:
 
 When something has changed on other machines, everything is told anew, once a second at most. A name
 that another machine owns is shown as owned by that machine, whether somebody holds it there or
-not. With etcd, only the buckets that clients of this machine use are shown, and of a bucket with
-more than some 10,000 locks and requests not all of other machines.")]
+not. Of other machines, only the buckets that clients of this machine use are shown, and of a bucket
+with more than some 10,000 locks and requests not all.")]
 pub(crate) struct WatchArgs {
     /// Watch these names only.
     ///

@@ -47,14 +47,23 @@ pub(super) struct StoreTable {
 impl<'de> Deserialize<'de> for StoreTable {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let table = Self::deserialize(from)?;
-        table.check().map_err(D::Error::custom)?;
+        match (&table.etcd, &table.postgres) {
+            (Some(_), Some(_)) => {
+                let what = "a store has etcd or postgres, and not both; leave out one";
+                return Err(D::Error::custom(what));
+            }
+            (Some(_), None) => table.check(false).map_err(D::Error::custom)?,
+            (None, Some(_)) => table.check(true).map_err(D::Error::custom)?,
+            // An option may say where it is.
+            (None, None) => {}
+        }
         Ok(table)
     }
 }
 
 impl StoreTable {
-    /// Checks that all settings are those of one kind of store.
-    fn check(&self) -> Result<(), String> {
+    /// Checks that all settings are those of this kind of store.
+    pub(super) fn check(&self, is_postgres: bool) -> Result<(), String> {
         let of_etcd = [
             ("follow-members", self.follow_members.is_some()),
             ("namespace", self.namespace.is_some()),
@@ -66,14 +75,8 @@ impl StoreTable {
         ];
         let of_postgres =
             [("listen-url", self.listen_url.is_some()), ("schema", self.schema.is_some())];
-        let (kind, others) = match (&self.etcd, &self.postgres) {
-            (Some(_), Some(_)) => {
-                return Err("a store has etcd or postgres, and not both; leave out one".to_owned());
-            }
-            (Some(_), None) => ("etcd", &of_postgres[..]),
-            (None, Some(_)) => ("PostgreSQL", &of_etcd[..]),
-            (None, None) => return Ok(()),
-        };
+        let (kind, others) =
+            if is_postgres { ("PostgreSQL", &of_etcd[..]) } else { ("etcd", &of_postgres[..]) };
         let wrong = others.iter().find(|(_, is_set)| *is_set);
         wrong.map_or(Ok(()), |(key, _)| {
             Err(format!("a store on {kind} has no setting {key}; leave it out"))

@@ -17,15 +17,16 @@ pub(super) struct Given<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// What the options say, or else the variables.
+    /// What the options say or else, for the user's own broker, the variables.
     ///
     /// # Errors
     ///
     /// If two say different things.
-    pub(super) fn of(args: &'a SettingsArgs) -> Result<Option<Self>, Refusal> {
+    pub(super) fn of(args: &'a SettingsArgs, is_own: bool) -> Result<Option<Self>, Refusal> {
         let etcd = Self::one(args.etcd.as_deref(), false, "--etcd", "NAVLOCK_ETCD");
         let postgres = Self::one(args.postgres.as_deref(), true, "--postgres", "NAVLOCK_POSTGRES");
-        match (etcd, postgres) {
+        let counts = |given: &Self| given.is_option || is_own;
+        match (etcd.filter(counts), postgres.filter(counts)) {
             (Some(etcd), Some(postgres)) if etcd.is_option == postgres.is_option => {
                 let (one, other) = (etcd.origin, postgres.origin);
                 Err(Refusal::new(format!("{one} and {other} name two stores; leave out one")))

@@ -141,12 +141,11 @@ fn store(
     store: Option<&str>,
     found: Vec<(PathBuf, file::File)>,
 ) -> Result<Option<Store>, Refusal> {
-    let given = Given::of(args)?;
+    let given = Given::of(args, store.is_none())?;
     let Some(store) = store else {
         let table = file::StoreTable::default();
         return given.map(|given| Store::new(Some(&given), &table, None)).transpose();
     };
-    let given = given.filter(|given| given.is_option);
     let mut found = found.into_iter();
     let table =
         found.find_map(|(path, mut file)| Some((path, file.stores.remove(store)?.into_inner())));
@@ -192,5 +191,41 @@ mod tests {
         assert_eq!(log("debug").unwrap().unwrap().to_string(), "debug");
         let said = log("loud").unwrap_err().to_string();
         assert!(said.starts_with("NAVLOCK_LOG: \"loud\" is no level"), "{said}");
+    }
+
+    /// The error of settings with this table for a store, if these options are given.
+    fn wrong_store(table: &str, etcd: Option<&str>, postgres: Option<&str>) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, format!("[stores.db]\n{table}\n")).unwrap();
+        let [etcd, postgres] = [etcd, postgres].map(|given| given.map(str::to_owned));
+        let args = SettingsArgs { etcd, postgres, config: Some(file) };
+        Settings::load(&args, Some("db")).err().expect("it is refused").to_string()
+    }
+
+    #[test]
+    fn what_is_meant_for_another_kind_of_store_is_refused_also_if_an_option_names_the_store() {
+        let (etcd, postgres) = (Some("a:1"), Some("postgres://a/b"));
+        for (table, etcd, postgres, contains) in [
+            (
+                "namespace = \"ours\"",
+                None,
+                postgres,
+                "[stores.db]: a store on PostgreSQL has no setting namespace",
+            ),
+            ("schema = \"ours\"", etcd, None, "[stores.db]: a store on etcd has no setting schema"),
+            ("etcd = [\"a:1\"]", None, postgres, "another kind"),
+            ("", etcd, postgres, "name two stores"),
+        ] {
+            let said = wrong_store(table, etcd, postgres);
+            assert!(said.contains(contains), "{said}");
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn a_file_that_others_read_has_no_password_in_a_url() {
+        let said = wrong_store("postgres = \"postgres://ada:s3cret@a/b\"", None, None);
+        assert!(said.contains("password-file") && !said.contains("s3cret"), "{said}");
     }
 }

@@ -13,10 +13,7 @@ use super::{
 };
 
 /// By what machines share their locks, and how to speak to it.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "there is one, and it is of a program without PostgreSQL"
-)]
+#[allow(clippy::large_enum_variant, reason = "a broker has one, so its size does not matter")]
 pub(crate) enum Store {
     Etcd(Etcd),
     Postgres(Postgres),
@@ -41,6 +38,8 @@ impl Store {
                 format!("{origin} does not fit the store of {of_file}, which is of another kind");
             return Err(Refusal::new(what));
         }
+        // What the table says may be meant for another store than the one that was given.
+        table.check(is_postgres).map_err(|what| Refusal::new(format!("{of_file}: {what}")))?;
         Ok(if is_postgres {
             Self::Postgres(Postgres::new(given, table, file, &of_file)?)
         } else {

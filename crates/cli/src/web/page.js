@@ -567,7 +567,7 @@ function showMachines() {
   const shown = [...hosts.values()].sort((a, b) => b.pending - a.pending || b.held - a.held || (a.host < b.host ? -1 : 1));
   const elsewhere = shown.filter(({ here }) => !here).length;
   say(find('machines-head'), shown.length === 0 ? 'No machine uses the locks.' : `${plural(shown.length, 'machine')} ${shown.length === 1 ? 'uses' : 'use'} the locks.`);
-  say(find('machines-more'), elsewhere ? '' : 'With etcd the other machines that share the locks show here as well.');
+  say(find('machines-more'), elsewhere ? '' : 'The other machines that share the locks of a store show here as well.');
   sync(find('machine-list'), shown, ({ host }) => host, ({ host, here, processes, held, pending, longest, silent }) => make('li', {},
     make('p', { class: 'head' }, text(host || 'unknown', 60), here ? make('span', { class: 'aside' }, ' (this machine)') : ''),
     silent ? make('p', { class: 'state-bad' }, silence(silent)) : '',

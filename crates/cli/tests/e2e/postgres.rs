@@ -8,18 +8,12 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use self::server::Server;
 use crate::sandbox::{Sandbox, eventually, write};
 
-/// The URL of the server, whose port is its own business.
-fn url(server: &Server) -> String {
-    let port = String::from_utf8(server.psql("show port").stdout).unwrap();
-    format!("postgres://navlock@127.0.0.1:{}/postgres", port.trim())
-}
-
 /// Machines that share their locks by a server, once that is set up.
 fn machines<const N: usize>() -> (Server, [Sandbox; N]) {
     let server = Server::start();
     let settings = format!(
         "[stores.main]\npostgres = \"{}\"\nschema = \"e2e\"\ntime-to-live = 15\n",
-        url(&server)
+        server.url()
     );
     (server, [(); N].map(|()| Sandbox::with_settings(&settings)))
 }
@@ -96,7 +90,7 @@ fn a_schema_is_printed_and_a_stranger_is_left_alone() {
     assert!(server.psql("create schema others create table machines (id int)").status.success());
     write(
         &machine.path("config.toml"),
-        &format!("[stores.main]\npostgres = \"{}\"\nschema = \"others\"\n", url(&server)),
+        &format!("[stores.main]\npostgres = \"{}\"\nschema = \"others\"\n", server.url()),
     );
     let dropped = machine.output(&of_store(&["postgres", "drop", "--yes"]));
     assert_eq!(dropped.code(), Some(69), "{dropped:?}");
@@ -107,7 +101,7 @@ fn a_schema_is_printed_and_a_stranger_is_left_alone() {
 fn a_password_is_the_line_of_a_file_and_is_not_shown() {
     let (server, [machine]) = machines();
     let settings = |more: &str| {
-        let url = url(&server);
+        let url = server.url();
         write(
             &machine.path("config.toml"),
             &format!("[stores.main]\npostgres = \"{url}\"\npassword-file = \"secret\"\n{more}"),

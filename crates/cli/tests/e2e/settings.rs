@@ -23,7 +23,7 @@ fn refusal(command: &mut Command) -> String {
 }
 
 /// All buckets live in a store, whose settings are next.
-const ALL: &str = "[buckets.'*']\netcd = 'main'\n[stores.main]\n";
+const ALL: &str = "[buckets.'*']\nstore = 'main'\n[stores.main]\n";
 
 /// An endpoint at which nobody listens.
 fn nobody() -> Port {
@@ -69,7 +69,7 @@ fn settings_that_cannot_be_used_are_told_to_whoever_needs_the_broker() {
     for (settings, what) in [
         ("[stores\n", "c.toml, line 1"),
         ("[buckets.'a*b*']\n", "c.toml, line 1 (buckets): "),
-        ("[buckets.db]\netcd = 'none'\n", "c.toml, line 1 (buckets): "),
+        ("[buckets.db]\nstore = 'none'\n", "c.toml, line 1 (buckets): "),
         (
             &format!("{ALL}endpoint = \"a:1\"\n"),
             "c.toml, line 4 (endpoint): there is no setting `endpoint`",

@@ -32,7 +32,10 @@ pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
 fn of_health(postgres: &Postgres, health: &Health) -> Vec<Check> {
     let what = format!("{WHAT} {}", postgres.address);
     let detail = format!("of release {}", health.version);
-    let mut checks = vec![if health.is_replica {
+    let mut checks = vec![if !health.is_new_enough() {
+        let detail = format!("{detail}, which is older than 15");
+        Check::fail(what, detail).remedy("upgrade it")
+    } else if health.is_replica {
         let detail =
             format!("of release {}, a replica, on which nothing can be locked", health.version);
         Check::fail(what, detail).remedy("give the URL of the primary, or promote this one")

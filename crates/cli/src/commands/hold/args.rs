@@ -28,7 +28,7 @@ Give --while-pid, --ttl, or both. With both, the hold ends when the first of the
 no default: the process that starts this command may be a subshell that ends in a moment, and a lock
 that nobody ends would be stuck. The time of --ttl also passes while the machine is suspended.
 
-A lock is lost when it is stolen, or ends with its lease of etcd. If one of several locks is lost,
+A lock is lost when it is stolen, or ends with its machine's lease. If one of several locks is lost,
 all are released. 'navlock release' then says so and exits with 75. Nobody else is told unless
 --on-lost is given.
 
@@ -41,7 +41,7 @@ Exit codes:
   1    the output could not be written
   N    of --deadlock-exit-code, if the command would have waited for ever
   64   the arguments are wrong, or the process of --while-pid does not exist or has ended
-  69   the broker or etcd cannot be reached, as for 'navlock run'
+  69   the broker or the store cannot be reached, as for 'navlock run'
        or there is no room for the process that keeps the locks
   70   a lock is held for this script already, so it would wait for itself
   75   a lock was lost before all of them were held";

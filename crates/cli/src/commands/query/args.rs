@@ -28,7 +28,7 @@ A lone surrogate in a name is written as the escape \\ud8xx or \\udcxx.
 -v also shows owned names. Nobody holds an owned name. The client that had it last can take it again
 without asking the broker, until somebody else asks for the name.
 
-With etcd, a machine that owns a name is asked who holds it. If it does not answer within 2.5 s
+Between machines, the one that owns a name is asked who holds it. If it does not answer within 2.5 s
 (half of the time to live, if that is less), the machine is shown in brackets in the holder's place.
 
 --watch looks once a second until it is interrupted (exit code 130 in a shell). On a terminal it

@@ -25,7 +25,7 @@ Exit codes:
   64   the arguments are wrong, or exceed a limit of the broker
   69   the broker cannot be reached or started
        or the disk has no room for the file that says what the command holds
-       or etcd did not answer before the request was in the queue
+       or the store did not answer before the request was in the queue
   70   the command already runs inside one of the locks, and would wait for itself; see --reentrant
   75   a lock was lost, so the command was ended or not started (with --on-lost=ignore, a command
        that runs goes on, and the code is its own)
@@ -77,7 +77,7 @@ pub(crate) struct RunArgs {
     ///
     /// The command of a holder, and all processes that it has started, are told to end by SIGTERM, and are
     /// killed after five seconds. The holder can choose otherwise by --on-lost and --grace. A command whose
-    /// navlock was killed is not told. With etcd, a machine that owns the name and does not answer is waited
+    /// navlock was killed is not told. Between machines, one that owns the name and does not answer is waited
     /// for, until it cannot grant the name any more: for its time to live at most.
     #[arg(long, conflicts_with_all = ["shared", "nonblock"])]
     pub(super) steal: bool,
@@ -140,7 +140,7 @@ pub(crate) struct RunArgs {
     /// Show the command's arguments to everybody who can see the lock.
     ///
     /// Without this option, others see only the program and the text of --why, because arguments may be
-    /// secret. With etcd, all machines that share the lock see the arguments. With --system, the other users of
+    /// secret. All machines that share the lock see the arguments. With --system, the other users of
     /// the group see the program alone in any case.
     #[arg(long)]
     pub(super) show_args: bool,

@@ -15,7 +15,7 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 The page shows all buckets: who waits for whom, each name with its queue and its holders since
-'navlock web' began, deadlocks, clients, and with etcd the machines. If --bucket, --project or
+'navlock web' began, deadlocks, clients, and machines that share locks. If --bucket, --project or
 NAVLOCK_BUCKET names a bucket that is not \"default\", the page shows that one at first.
 
 The page is read-only, unless --allow-steal is given. It can then take a name from its holders, on

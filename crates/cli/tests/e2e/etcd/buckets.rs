@@ -14,7 +14,7 @@ use crate::{
 /// Settings with buckets in two stores and here.
 fn settings(other: &Server) -> String {
     format!(
-        "[buckets.'fleet-*']\netcd = 'main'\n[buckets.'fleet-cache']\n[buckets.jobs]\netcd = 'other'\n\
+        "[buckets.'fleet-*']\nstore = 'main'\n[buckets.'fleet-cache']\n[buckets.jobs]\nstore = 'other'\n\
          [stores.main]\netcd = ['{}']\nnamespace = '{}'\ntime-to-live = 60\n\
          [stores.other]\netcd = ['{}']\ntime-to-live = 5\n",
         shared().endpoint(),

@@ -80,7 +80,7 @@ fn locks_from_before_a_bucket_moved_are_warned_of() {
     let holder = machine.hold(&["db"]);
     assert_eq!(shown_reach(&machine), "this machine");
     machine.write_settings(&format!(
-        "socket = {:?}\n[buckets.'*']\netcd = 'main'\n[stores.main]\netcd = [\"{}\"]\n",
+        "socket = {:?}\n[buckets.'*']\nstore = 'main'\n[stores.main]\netcd = [\"{}\"]\n",
         machine.socket(),
         shared().endpoint()
     ));
