@@ -1,4 +1,4 @@
-//! Renewing leases, looking after those of others, and the way back after a crash.
+//! Renewing leases, and looking after those of others.
 
 use std::time::Duration;
 
@@ -41,16 +41,14 @@ impl Postgres {
         tell: impl Fn(LeaseEvent),
     ) {
         let _kept = KeptLease(self, lease);
-        // What stands under another connection's lease has to be known here, before it could be put back.
+        // What stands under another connection's lease has to be known here, so that it can be put back, before
+        // anybody goes on with it.
         let mut is_known = time_to_live.is_some();
         let mut perhaps_lost = self.0.recovers.subscribe();
-        let times = &self.0.options.keeper.times;
-        let again = (times.time_to_live / 20).min(Duration::from_millis(500));
+        let again = self.again();
         let mailbox = text(&mailbox).unwrap_or_default().to_owned();
         self.say(Own::Mailbox(mailbox.clone()));
         let mut due = Instant::now() + time_to_live.map_or(Duration::ZERO, pause);
-        // When the present recovery was first seen, and its era.
-        let mut recovery: Option<(i64, Uptime)> = None;
         loop {
             tokio::select! {
                 () = sleep_until(due) => {}
@@ -67,7 +65,14 @@ impl Postgres {
                     continue;
                 }
             };
+            if renewed.recovers {
+                self.see_through();
+            }
             let time_to_live = Duration::from_millis(renewed.time_to_live.unwrap_or_default());
+            if !is_known && renewed.lease == Some(LeaseState::Complete) {
+                let _gate = self.0.gate.read().await;
+                is_known = self.learn(lease, time_to_live).await.is_ok();
+            }
             match renewed.lease {
                 None => {
                     tracing::warn!(target: LOGS, lease, "PostgreSQL does not know a lease any more");
@@ -77,44 +82,31 @@ impl Postgres {
                     let put_back = is_known && self.put_back(renewed.stamp.era).await.is_ok();
                     due = Instant::now() + if put_back { Duration::ZERO } else { about(again) };
                 }
+                Some(LeaseState::Complete) if !is_known => due = Instant::now() + about(again),
                 Some(LeaseState::Complete) => {
                     let asked = renewed.mailbox.iter().map(|key| key.clone().into_bytes());
                     tell(LeaseEvent::Renewed(Renewal { sent, time_to_live }, asked.collect()));
                     due = Instant::now() + pause(time_to_live);
                 }
             }
-            if !is_known && renewed.lease == Some(LeaseState::Complete) {
-                let _gate = self.0.gate.read().await;
-                is_known = self.learn(lease, time_to_live).await.is_ok();
-            }
             due = due.min(self.look_after(lease, &seen, &renewed));
-            if renewed.recovers {
-                let era = renewed.stamp.era;
-                let begun = match recovery {
-                    Some((of, begun)) if of == era => begun,
-                    _ => Uptime::now(),
-                };
-                recovery = Some((era, begun));
-                // Those who keep the longest leases may be unknown there.
-                let longest = Duration::from_millis(renewed.longest).max(times.time_to_live);
-                let has_waited = renewed.is_unsure && begun.elapsed() >= longest;
-                let store = self.clone();
-                tokio::spawn(async move { store.end_recovery(era, has_waited).await });
-                due = due.min(Instant::now() + about(again));
-            } else {
-                recovery = None;
-            }
         }
     }
 
-    async fn renew(&self, lease: i64, mailbox: &str, seen: &[i64]) -> Result<Renewed, Failure> {
+    /// Renews a lease, if there is one of this number, and looks at those of others.
+    pub(crate) async fn renew(
+        &self,
+        lease: i64,
+        mailbox: &str,
+        seen: &[i64],
+    ) -> Result<Renewed, Failure> {
         let call = format!("renew({lease}, {}, '{{{}}}')", quoted(mailbox), joined(seen));
         self.0.renewals.call(&call, self.time()).await
     }
 
     /// Takes in how often the leases of others were renewed, and ends those that were not renewed for as long as they
     /// last, by this machine's clock. Returns when to look again.
-    fn look_after(&self, own: i64, asked: &[i64], renewed: &Renewed) -> Instant {
+    pub(crate) fn look_after(&self, own: i64, asked: &[i64], renewed: &Renewed) -> Instant {
         let now = Uptime::now();
         let mut next = Instant::now() + Duration::from_secs(3600);
         let is_told = |lease: &i64| renewed.others.iter().any(|(other, ..)| other == lease);

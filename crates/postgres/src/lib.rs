@@ -56,6 +56,7 @@ mod messages;
 mod options;
 mod postgres;
 mod reach;
+mod recovering;
 mod schema;
 mod store;
 mod watching;

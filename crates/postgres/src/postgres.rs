@@ -3,7 +3,10 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,11 +21,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex as AsyncMutex, RwLock, mpsc, watch};
 
 use crate::{
-    LOGS,
     connection::Connection,
     failures::RECOVERING,
     kept::Kept,
-    messages::{Concerned, Ended, Listed, Stamp, Told, quoted},
+    messages::{Concerned, Ended, Listed, Told, quoted},
     options::PostgresOptions,
 };
 
@@ -53,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) observed: Mutex<HashMap<(i64, i64), Observed>>,
     /// Changes if the memory may be lost, for those who keep leases.
     pub(crate) recovers: watch::Sender<()>,
+    /// Whether a recovery is [seen through](Postgres::see_through).
+    pub(crate) sees_through: AtomicBool,
     /// What the watches have to know of us.
     pub(crate) own: Mutex<Option<mpsc::UnboundedSender<Own>>>,
 }
@@ -119,6 +123,7 @@ impl Postgres {
             seen: Mutex::default(),
             observed: Mutex::default(),
             recovers: watch::Sender::new(()),
+            sees_through: AtomicBool::new(false),
             own: Mutex::default(),
         })))
     }
@@ -163,6 +168,7 @@ impl Postgres {
         }
         if matches!(&answer, Err(Failure::Unknown(why)) if why.message() == RECOVERING) {
             self.0.recovers.send_replace(());
+            self.see_through();
         }
         answer
     }
@@ -236,23 +242,6 @@ impl Postgres {
         let ended: Ended = self.call(&format!("end_lease({lease}, {seen})")).await?;
         self.notify(&ended.others).await;
         Ok(ended.ended)
-    }
-
-    /// Puts back what stands under our leases, in this era. Nothing that was done before it is told any more once it
-    /// has begun.
-    pub(crate) async fn put_back(&self, era: i64) -> Result<(), Failure> {
-        let _gate = self.0.gate.write().await;
-        let (leases, keys) = self.kept().json();
-        tracing::warn!(target: LOGS, %leases, "PostgreSQL has lost its memory: the keys under our leases are put back");
-        let (leases, keys) = (quoted(&leases.to_string()), quoted(&keys.to_string()));
-        let _: Stamp = self.call(&format!("put_back({era}, {leases}, {keys})")).await?;
-        Ok(())
-    }
-
-    /// Ends the recovery of this era, if that is possible.
-    pub(crate) async fn end_recovery(&self, era: i64, has_waited: bool) -> Result<(), Failure> {
-        let _: Stamp = self.call(&format!("end_recovery({era}, {has_waited})")).await?;
-        Ok(())
     }
 }
 

@@ -66,20 +66,27 @@ fn a_crash_of_the_server_loses_no_name_that_a_machine_owns() {
     a_crash_loses_nothing(1);
 }
 
-/// What a machine that is gone has held is free when its lease is over, and nothing is granted before that.
+/// What a machine that is gone has held is free when its lease is over, and nothing is granted or shown before that.
+/// Whoever waits for that ends the lease, also somebody who holds nothing.
 #[test]
 fn a_machine_that_is_gone_is_waited_for_after_a_crash() {
-    let mut server = Server::start();
-    let options = server.fresh().time_to_live(Duration::from_secs(3)).keep_names(0);
-    let [a] = machines_with(&options);
-    // Nobody keeps it.
-    let added = server.psql(&format!("select {}.enlist(3000)", options.schema_name()));
-    assert!(added.status.success(), "{added:?}");
-    server.restart();
-    let since = Instant::now();
-    drop(exclusive(&a, "db"));
-    let waited = since.elapsed();
-    assert!(waited > Duration::from_millis(2500), "{waited:?}");
+    for is_asking in [true, false] {
+        let mut server = Server::start();
+        let options = server.fresh().time_to_live(Duration::from_secs(3)).keep_names(0);
+        let [locks] = machines_with(&options);
+        // Nobody keeps it.
+        let added = server.psql(&format!("select {}.enlist(3000)", options.schema_name()));
+        assert!(added.status.success(), "{added:?}");
+        server.restart();
+        let since = Instant::now();
+        if is_asking {
+            drop(exclusive(&locks, "db"));
+        } else {
+            look(&locks);
+        }
+        let waited = since.elapsed();
+        assert!(waited > Duration::from_millis(2500), "{waited:?}");
+    }
 }
 
 /// Ends the work of others when this is dropped.
