@@ -17,7 +17,7 @@
           src = self;
           cargoLock.lockFile = ./Cargo.lock;
           buildAndTestSubdir = "crates/cli";
-          buildFeatures = [ "etcd-tls" "postgres" ];
+          buildFeatures = [ "etcd" "postgres" "tls" ];
           # They need etcd, and several users: cargo xtask test runs them.
           doCheck = false;
           nativeBuildInputs = [ pkgs.installShellFiles ];

@@ -84,7 +84,6 @@
 struct Readme;
 
 mod calls;
-mod credentials;
 mod formats;
 mod health;
 mod hint;
@@ -97,16 +96,18 @@ mod store;
 mod strays;
 mod watch;
 
-use navlock_machines::{call_failure, clock, data, key_store, keys, lease, load, watched};
+use navlock_machines::{
+    call_failure, clock, credentials, data, key_store, keys, lease, load, watched,
+};
 
 pub use crate::{
-    credentials::Credentials,
     health::{EndpointHealth, Health, Member, check},
     options::EtcdOptions,
     reach::{EtcdReach, etcd},
     strays::{evict, strays},
 };
 pub use navlock_machines::{
+    credentials::Credentials,
     eviction::Evict,
     strays::{Blocked, Stray},
 };

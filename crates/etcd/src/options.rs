@@ -1,11 +1,12 @@
 //! Options: which etcd cluster to use, and how.
 
-use std::{error, fmt, sync::Arc, time::Duration};
+use std::{error, fmt, time::Duration};
 
 use navlock_core::{Error, Refusal};
-use navlock_machines::key_store::KeeperOptions;
-
-use crate::credentials::Credentials;
+use navlock_machines::{
+    credentials::{CredentialSource, Credentials},
+    key_store::KeeperOptions,
+};
 
 /// The shortest time to live of a lease that etcd accepts as it is.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -30,9 +31,7 @@ const PING: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct EtcdOptions {
     pub(crate) endpoints: Vec<String>,
-    credentials: Credentials,
-    /// The source of credentials that replace those that were given.
-    source: Option<Source>,
+    credentials: CredentialSource,
     #[cfg(feature = "tls")]
     server_name: Option<String>,
     pub(crate) keeper: KeeperOptions,
@@ -45,8 +44,7 @@ impl EtcdOptions {
     pub fn new<E: Into<String>>(endpoints: impl IntoIterator<Item = E>) -> Self {
         Self {
             endpoints: endpoints.into_iter().map(Into::into).collect(),
-            credentials: Credentials::default(),
-            source: None,
+            credentials: CredentialSource::default(),
             #[cfg(feature = "tls")]
             server_name: None,
             keeper: KeeperOptions::default(),
@@ -58,7 +56,7 @@ impl EtcdOptions {
     /// the [namespace](Self::namespace) and a `/`.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.credentials = self.credentials.user(name, password);
+        self.credentials.change(|given| given.user(name, password));
         self
     }
 
@@ -132,7 +130,7 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.credentials = self.credentials.certificate_authority(pem);
+        self.credentials.change(|given| given.certificate_authority(pem));
         self
     }
 
@@ -152,7 +150,7 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        self.credentials = self.credentials.identity(certificate, key);
+        self.credentials.change(|given| given.identity(certificate, key));
         self
     }
 
@@ -182,11 +180,7 @@ impl EtcdOptions {
     where
         E: Into<Box<dyn error::Error + Send + Sync>>,
     {
-        let refusal = |error: E| {
-            let error: Box<dyn error::Error + Send + Sync> = error.into();
-            Refusal::from(error)
-        };
-        self.source = Some(Arc::new(move || source().map_err(refusal)));
+        self.credentials = CredentialSource::asked(source);
         self
     }
 
@@ -214,12 +208,15 @@ impl EtcdOptions {
             return Err(Error::refused("no etcd endpoint was given; give host:port"));
         }
         self.keeper.times.check()?;
-        self.credentials_now().map_err(Error::Refused)?;
+        let credentials = self.credentials_now().map_err(Error::Refused)?;
+        if credentials.get_password().is_some() && credentials.get_user().is_none() {
+            return Err(Error::refused("there is a password, but no user of it; give both"));
+        }
         let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
         match https {
             Some(endpoint) if !cfg!(feature = "tls") => Err(Error::refused(format!(
                 "{endpoint} needs TLS, which this build does not have; \
-                 build navlock with the feature `etcd-tls`"
+                 build navlock with the feature `tls`"
             ))),
             _ => Ok(()),
         }
@@ -231,15 +228,15 @@ impl EtcdOptions {
     ///
     /// Why the source has no credentials.
     pub(crate) fn credentials_now(&self) -> Result<Credentials, Refusal> {
-        self.source.as_ref().map_or_else(|| Ok(self.credentials.clone()), |source| source())
+        self.credentials.now()
     }
 
     /// The options of a connection with these credentials.
     pub(crate) fn client(&self, credentials: &Credentials) -> navlock_etcd_client::ConnectOptions {
         let options = self.client_without_user(credentials);
-        match &credentials.user {
-            Some((name, password)) => options.with_user(name, password),
-            None => options,
+        match (credentials.get_user(), credentials.get_password()) {
+            (Some(name), Some(password)) => options.with_user(name, password),
+            _ => options,
         }
     }
 
@@ -259,10 +256,10 @@ impl EtcdOptions {
         #[cfg(feature = "tls")]
         if self.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) {
             let mut tls = navlock_etcd_client::TlsOptions::new().with_native_roots();
-            if let Some(pem) = &credentials.certificate_authority {
+            if let Some(pem) = credentials.get_certificate_authority() {
                 tls = tls.ca_certificate(navlock_etcd_client::Certificate::from_pem(pem));
             }
-            if let Some((certificate, key)) = &credentials.identity {
+            if let Some((certificate, key)) = credentials.get_identity() {
                 tls = tls.identity(navlock_etcd_client::Identity::from_pem(certificate, key));
             }
             if let Some(name) = &self.server_name {
@@ -273,8 +270,6 @@ impl EtcdOptions {
         options
     }
 }
-
-type Source = Arc<dyn Fn() -> Result<Credentials, Refusal> + Send + Sync>;
 
 /// Does not show the password.
 impl fmt::Debug for EtcdOptions {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod authority;
 mod server;
 
 use std::{
@@ -13,46 +14,12 @@ use std::{
 
 use navlock_core::{Error, blocking::block_on_timeout};
 use navlock_etcd::{Credentials, EtcdOptions, check, etcd};
-use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
-};
 use tempfile::TempDir;
 
-use crate::server::{DEADLINE, Server};
-
-/// Who signs certificates.
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// A certificate and its key, in PEM.
-struct Identity {
-    certificate: String,
-    key: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    fn sign(&self, name: &str) -> Identity {
-        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        // Etcd is also a client of its own.
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
-        Identity { certificate, key: key.serialize_pem() }
-    }
-}
+use crate::{
+    authority::{Authority, Identity},
+    server::{DEADLINE, Server},
+};
 
 /// The etcd of these tests, whose certificate is for a name and not for its address.
 struct Secured {

@@ -31,6 +31,7 @@ mod bucket;
 pub mod call_failure;
 pub mod clock;
 mod connection;
+pub mod credentials;
 pub mod data;
 mod driver;
 mod ended;

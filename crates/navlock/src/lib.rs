@@ -67,8 +67,8 @@
 //! | `local` | `navlock::local()`: locks that all processes of a user on this machine share; `navlock::system()`: those that several users share | no |
 //! | `carried` | `navlock::serve_if_asked()`: a program is its own broker, and `local()` needs no `navlock` in the path | no |
 //! | `etcd` | `navlock::etcd()`: locks that all machines share which use one etcd | no |
-//! | `etcd-tls` | the same, with `https://` endpoints; needs a C compiler as well | no |
 //! | `postgres` | `navlock::postgres()`: the same on one PostgreSQL, which `navlock::init_postgres()` sets up | no |
+//! | `tls` | both with TLS: `https://` endpoints, and encrypted connections to PostgreSQL; needs a C compiler as well | no |
 //! | `browser` | `navlock::browser()`: locks that all pages and workers of an origin share, the browser's own; for `wasm32-unknown-unknown` alone | no |
 //! | `serde` | [`LockManagerSnapshot`] is written and read as the specification has it | no |
 //! | `metrics` | waits and holds are measured, by the facade [`metrics`]: `navlock::describe_metrics()` says what | no |

@@ -18,9 +18,12 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
 };
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage};
 
-use crate::failures::{self, RECOVERING, RECOVERS};
+use crate::{
+    failures::{self, RECOVERING, RECOVERS},
+    servers::Servers,
+};
 
 /// How many times as long as a call may take a late answer is waited for.
 const LATE: u32 = 2;
@@ -30,7 +33,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 
 /// A connection. Calls that are made at once are sent at once, and done one after the other.
 pub(crate) struct Connection {
-    config: Config,
+    servers: Servers,
     schema: String,
     client: AsyncMutex<Option<Arc<Session>>>,
     /// Whether a call may have been done whose answer was lost.
@@ -40,9 +43,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(config: Config, schema: String) -> Self {
+    pub(crate) fn new(servers: Servers, schema: String) -> Self {
         Self {
-            config,
+            servers,
             schema,
             client: AsyncMutex::default(),
             has_lost_answer: AtomicBool::new(false),
@@ -146,7 +149,7 @@ impl Connection {
         if let Some(client) = client.as_ref().filter(|client| !client.is_closed()) {
             return Ok(Arc::clone(client));
         }
-        let new = Arc::new(connect(&self.config, None).await?);
+        let new = Arc::new(Session::new(&self.servers, None).await?);
         *client = Some(Arc::clone(&new));
         Ok(new)
     }
@@ -154,9 +157,7 @@ impl Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection")
-            .field("hosts", &self.config.get_hosts())
-            .finish_non_exhaustive()
+        f.debug_struct("Connection").field("servers", &self.servers).finish_non_exhaustive()
     }
 }
 
@@ -180,6 +181,25 @@ pub(crate) struct Session {
     running: JoinHandle<()>,
 }
 
+impl Session {
+    /// Connects. What the server notifies of goes to `heard`.
+    pub(crate) async fn new(
+        servers: &Servers,
+        heard: Option<mpsc::UnboundedSender<String>>,
+    ) -> Result<Self, Failure> {
+        let (config, tls) = servers.now()?;
+        let (client, mut connection) = config.connect(tls).await.map_err(failures::of)?;
+        let running = tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if let (AsyncMessage::Notification(note), Some(heard)) = (message, &heard) {
+                    let _ = heard.send(note.payload().to_owned());
+                }
+            }
+        });
+        Ok(Self { client, running })
+    }
+}
+
 impl Deref for Session {
     type Target = Client;
 
@@ -192,20 +212,4 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.running.abort();
     }
-}
-
-/// Connects. What the server notifies of goes to `heard`.
-pub(crate) async fn connect(
-    config: &Config,
-    heard: Option<mpsc::UnboundedSender<String>>,
-) -> Result<Session, Failure> {
-    let (client, mut connection) = config.connect(NoTls).await.map_err(failures::of)?;
-    let running = tokio::spawn(async move {
-        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-            if let (AsyncMessage::Notification(note), Some(heard)) = (message, &heard) {
-                let _ = heard.send(note.payload().to_owned());
-            }
-        }
-    });
-    Ok(Session { client, running })
 }

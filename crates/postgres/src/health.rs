@@ -97,7 +97,7 @@ pub fn machines(options: &PostgresOptions) -> Result<usize, Error> {
 
 /// Asks the server something.
 fn ask(options: &PostgresOptions, text: &str) -> Result<String, Error> {
-    let connection = Connection::new(options.config()?, options.schema_name().to_owned());
+    let connection = Connection::new(options.servers()?, options.schema_name().to_owned());
     let answer = connection.query(text, options.keeper.times.timeout);
     runtime(STORE)?.block_on(answer).map_err(|failure| failure.error(STORE))
 }

@@ -58,7 +58,11 @@ mod postgres;
 mod reach;
 mod recovering;
 mod schema;
+mod servers;
 mod store;
+#[cfg(feature = "tls")]
+mod tls;
+mod trust;
 mod watching;
 
 pub use crate::{
@@ -69,7 +73,7 @@ pub use crate::{
     reach::{PostgresReach, postgres},
     schema::{init, remove, schema},
 };
-pub use navlock_machines::eviction::Evict;
+pub use navlock_machines::{credentials::Credentials, eviction::Evict};
 
 /// What the store is called in messages to people.
 const STORE: &str = "PostgreSQL";

@@ -7,12 +7,12 @@ use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
 };
-use tokio_postgres::Config;
 
 use crate::{
     LOGS,
-    connection::connect,
+    connection::Session,
     postgres::{Postgres, channel},
+    servers::Servers,
 };
 
 /// What is told by the connection that listens.
@@ -33,11 +33,11 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Listens, as long as somebody wants to hear. Through a pooler that gives each transaction another session, nothing
 /// is heard: so the listener first notifies itself, from another connection.
 pub(crate) async fn listen(store: Postgres, notes: mpsc::UnboundedSender<Note>) {
-    let Ok(config) = store.0.options.listen_config() else { return };
+    let Ok(servers) = store.0.options.listen_servers() else { return };
     let channel = channel(store.0.options.schema_name(), store.0.listener);
     let mut pause = SOON;
     loop {
-        pause = match hear(&store, &config, &channel, &notes).await {
+        pause = match hear(&store, &servers, &channel, &notes).await {
             None => return,
             Some(Hearing::Ended) => {
                 // Perhaps the server has crashed.
@@ -66,12 +66,12 @@ enum Hearing {
 /// Listens by one connection. `None` if nobody wants to hear any more.
 async fn hear(
     store: &Postgres,
-    config: &Config,
+    servers: &Servers,
     channel: &str,
     notes: &mpsc::UnboundedSender<Note>,
 ) -> Option<Hearing> {
     let (heard, mut places) = mpsc::unbounded_channel();
-    let client = match connect(config, Some(heard)).await {
+    let client = match Session::new(servers, Some(heard)).await {
         Ok(client) => client,
         Err(failure) => {
             tracing::debug!(target: LOGS, ?failure, "there is no connection to listen");

@@ -1,13 +1,15 @@
 //! Options: which PostgreSQL to use, and how.
 
-use std::{fmt, time::Duration};
+use std::{error, fmt, time::Duration};
 
 use navlock_core::{Error, Refusal};
-use navlock_machines::key_store::KeeperOptions;
-use tokio_postgres::{
-    Config,
-    config::{Host, SslMode},
+use navlock_machines::{
+    credentials::{CredentialSource, Credentials},
+    key_store::KeeperOptions,
 };
+use tokio_postgres::{Config, config::Host};
+
+use crate::{servers::Servers, trust::trust};
 
 /// How long nothing may be said on a connection before the other side is asked whether it is there.
 const QUIET: Duration = Duration::from_secs(15);
@@ -38,7 +40,7 @@ const PORT: u16 = 5432;
 pub struct PostgresOptions {
     url: String,
     listen_url: Option<String>,
-    password: Option<String>,
+    credentials: CredentialSource,
     schema: String,
     pub(crate) keeper: KeeperOptions,
 }
@@ -50,7 +52,7 @@ impl PostgresOptions {
         Self {
             url: url.into(),
             listen_url: None,
-            password: None,
+            credentials: CredentialSource::default(),
             schema: "navlock".to_owned(),
             keeper: KeeperOptions::default(),
         }
@@ -68,7 +70,43 @@ impl PostgresOptions {
     /// The password, in place of one in the URLs.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.password = Some(password.into());
+        self.credentials.change(|given| given.password(password));
+        self
+    }
+
+    /// Speaks only to servers whose certificate is signed by this one, in PEM, and is for the name in the URL. With
+    /// `sslmode=verify-ca` in the URL the name does not matter.
+    ///
+    /// Without an authority, `sslmode=verify-full` trusts those that the system trusts. With other modes the
+    /// connection is encrypted if the server can do that, or has to be (`require`), and any certificate is good.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
+        self.credentials.change(|given| given.certificate_authority(pem));
+        self
+    }
+
+    /// Shows this certificate to servers. The certificate and its key are in PEM.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        self.credentials.change(|given| given.identity(certificate, key));
+        self
+    }
+
+    /// Gets the credentials from `source`, in place of those that were given to these options. It is called whenever
+    /// a connection is made. This is for certificates and passwords that are valid for a short time only. `source` is
+    /// called on the thread that speaks to PostgreSQL, so it should not take long. If it fails, it returns the reason,
+    /// which is an error or a text, and is called again later.
+    #[must_use]
+    pub fn credentials<E>(
+        mut self,
+        source: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static,
+    ) -> Self
+    where
+        E: Into<Box<dyn error::Error + Send + Sync>>,
+    {
+        self.credentials = CredentialSource::asked(source);
         self
     }
 
@@ -120,14 +158,14 @@ impl PostgresOptions {
         self
     }
 
-    /// Whether there is a password: one that was given, or one in a URL.
+    /// Whether a URL has a password.
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] if the options cannot be used.
     pub fn has_password(&self) -> Result<bool, Error> {
-        let both = [self.config()?, self.listen_config()?];
-        Ok(both.iter().any(|config| config.get_password().is_some()))
+        let both = [self.servers()?, self.listen_servers()?];
+        Ok(both.iter().any(|servers| servers.config.get_password().is_some()))
     }
 
     /// The schema.
@@ -142,7 +180,7 @@ impl PostgresOptions {
     ///
     /// [`Error::Refused`] if the options cannot be used.
     pub fn address(&self) -> Result<String, Error> {
-        let (config, _) = (self.config()?, self.listen_config()?);
+        let (Servers { config, .. }, _) = (self.servers()?, self.listen_servers()?);
         // A name, or the path of a socket, which only some systems have.
         let host =
             |host: &Host| format!("{host:?}").split('"').nth(1).unwrap_or_default().to_owned();
@@ -155,12 +193,12 @@ impl PostgresOptions {
         Ok(format!("{}/{database}", each.collect::<Vec<_>>().join(",")))
     }
 
-    /// The configuration of the connections for calls.
+    /// The servers for calls.
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] if the options cannot be used.
-    pub(crate) fn config(&self) -> Result<Config, Error> {
+    pub(crate) fn servers(&self) -> Result<Servers, Error> {
         self.keeper.times.check()?;
         let is_plain =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -175,16 +213,16 @@ impl PostgresOptions {
         self.parse(&self.url)
     }
 
-    /// The configuration of the connection that listens.
+    /// The servers to listen to.
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] if the URL cannot be used.
-    pub(crate) fn listen_config(&self) -> Result<Config, Error> {
+    pub(crate) fn listen_servers(&self) -> Result<Servers, Error> {
         self.parse(self.listen_url.as_deref().unwrap_or(&self.url))
     }
 
-    fn parse(&self, url: &str) -> Result<Config, Error> {
+    fn parse(&self, url: &str) -> Result<Servers, Error> {
         let wrong = |what: &str| {
             Refusal::new(format!(
                 "this is no URL of a PostgreSQL ({what}); give postgres://user@host/database"
@@ -196,20 +234,19 @@ impl PostgresOptions {
         if url.contains("://") && !is_url {
             return Err(wrong("it begins otherwise").into());
         }
-        if url.contains("sslrootcert") || url.contains("sslmode=verify") {
-            return Err(encrypted().into());
+        if ["sslrootcert", "sslcert", "sslkey"].iter().any(|key| url.contains(key)) {
+            return Err(Refusal::new(
+                "a URL of a PostgreSQL names no files; give certificate-authority, certificate and key in the settings. \
+                 Without an authority, sslmode=verify-full trusts those that the system trusts",
+            )
+            .into());
         }
+        let (url, trust) = trust(url);
         let parsed = url.parse();
         let mut config: Config =
             parsed.map_err(|error: tokio_postgres::Error| wrong(&error.to_string()))?;
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(encrypted().into());
-        }
         if config.get_hosts().is_empty() {
             return Err(wrong("it names no host").into());
-        }
-        if let Some(password) = &self.password {
-            config.password(password);
         }
         // Each of several servers is tried in time.
         let servers = u32::try_from(config.get_hosts().len()).unwrap_or(1).max(1);
@@ -220,16 +257,10 @@ impl PostgresOptions {
         if config.get_application_name().is_none() {
             config.application_name("navlock");
         }
-        Ok(config)
+        let servers = Servers { config, trust, credentials: self.credentials.clone() };
+        servers.configured().map_err(Error::Refused)?;
+        Ok(servers)
     }
-}
-
-/// The error for a URL that asks for TLS.
-fn encrypted() -> Refusal {
-    Refusal::new(
-        "navlock speaks to PostgreSQL without TLS; leave out sslmode and sslrootcert, and use a tunnel or a pooler on \
-         this machine",
-    )
 }
 
 /// Does not show the password.
@@ -269,10 +300,8 @@ mod tests {
         let wrong = "postgress://ada:s3cret@db/locks?sslmode=disable";
         let error = PostgresOptions::new(wrong).address().unwrap_err();
         assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
-        for mode in ["sslmode=require", "sslmode=verify-full", "sslrootcert=/etc/ca.pem"] {
-            let said = address(&format!("postgres://db/locks?{mode}")).unwrap_err();
-            assert!(said.contains("without TLS"), "{said}");
-        }
+        let said = address("postgres://db/locks?sslrootcert=/etc/ca.pem").unwrap_err();
+        assert!(said.contains("names no files"), "{said}");
         let wrong = PostgresOptions::new("postgres://db").schema("A b").address().unwrap_err();
         assert!(wrong.to_string().contains("cannot be the schema"), "{wrong}");
     }

@@ -105,9 +105,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Postgres {
     pub(crate) fn new(options: PostgresOptions) -> Result<Self, Error> {
-        let config = options.config()?;
-        options.listen_config()?;
-        let connection = || Connection::new(config.clone(), options.schema_name().to_owned());
+        let servers = options.servers()?;
+        options.listen_servers()?;
+        let connection = || Connection::new(servers.clone(), options.schema_name().to_owned());
         let random =
             i64::from_be_bytes(ClientId::random().to_bytes()[..8].try_into().unwrap_or_default());
         Ok(Self(Arc::new(Inner {

@@ -43,7 +43,7 @@ pub fn remove(options: &PostgresOptions) -> Result<(), Error> {
 }
 
 fn run(options: &PostgresOptions, text: &str) -> Result<(), Error> {
-    let connection = Connection::new(options.config()?, options.schema_name().to_owned());
+    let connection = Connection::new(options.servers()?, options.schema_name().to_owned());
     let time = options.keeper.times.timeout;
     // The caller may be on a runtime of its own, which takes no other one.
     let done = thread::scope(|scope| {

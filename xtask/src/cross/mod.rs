@@ -80,7 +80,7 @@ fn static_program_by(rust: &Toolchain) -> Result<PathBuf> {
         "--package",
         "navlock-cli",
         "--features",
-        "navlock-cli/etcd-tls,navlock-cli/postgres",
+        "navlock-cli/etcd,navlock-cli/postgres,navlock-cli/tls",
     ];
     run(&mut rust.auditable("build", &words))?;
     let program = rust.target_folder().join("release/navlock");

@@ -58,7 +58,7 @@ fn audited(program: &Path) -> Result<BTreeSet<(String, String)>> {
 fn listed() -> Result<BTreeSet<(String, String)>> {
     let mut command = subcommand("cargo-cyclonedx", "0.5.9")?;
     command.args(["--manifest-path", "crates/cli/Cargo.toml", "--format", "json", "--all"]);
-    command.args(["--features", "etcd-tls,postgres", "--target", cross::MUSL]);
+    command.args(["--features", "etcd,postgres,tls", "--target", cross::MUSL]);
     command.args(["--override-filename", "navlock.cdx"]);
     command.env("SOURCE_DATE_EPOCH", time_of_commit()?);
     let made = run(&mut within(10, &command));

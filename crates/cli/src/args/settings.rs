@@ -60,15 +60,13 @@ fails. You can replace them at any time.
 An etcd with --auto-tls cannot be used, because navlock does not support keys of its kind (P-521).
 Give the etcd a certificate by --cert-file and --key-file.
 
-A store may be on PostgreSQL instead. It has time-to-live, margin, keep-names and password-file as
-above, and of its own:
+A store may be on PostgreSQL instead. It has the settings above without follow-members, namespace,
+user and server-name, and of its own:
 
   [stores.db]
   postgres = \"postgres://locks@db.example/navlock\"  # 'navlock postgres init' sets it up
   listen-url = \"postgres://locks@direct.example/navlock\"  # past a pooler, for notifications
   schema = \"navlock\"                   # other schemas do not see these locks
-
-The password of PostgreSQL is read when the broker starts.
 
 Only the endpoints or the URL are required. NAVLOCK_ETCD and --etcd name the endpoints of an etcd,
 NAVLOCK_POSTGRES and --postgres the URL of a PostgreSQL, for all buckets of the user's own broker,

@@ -41,11 +41,11 @@ impl Etcd {
         let given = given.map(|given| given.text.split(',').map(str::to_owned).collect());
         let endpoints = endpoints(&given.or(store.etcd.clone()).unwrap_or_default());
         let endpoints = endpoints.map_err(|wrong| of_value(&origin, wrong))?;
-        if cfg!(all(feature = "etcd", not(feature = "etcd-tls")))
+        if cfg!(all(feature = "etcd", not(feature = "tls")))
             && endpoints.iter().any(|one| is_https(one))
         {
             let what = format!("the etcd at {}", endpoints.join(", "));
-            return Err(unable(&origin, &what, "TLS, which https:// needs", "etcd-tls"));
+            return Err(unable(&origin, &what, "TLS, which https:// needs", "etcd,tls"));
         }
         Ok(Self {
             namespace: store.namespace.clone(),

@@ -68,9 +68,6 @@ impl StoreTable {
             ("follow-members", self.follow_members.is_some()),
             ("namespace", self.namespace.is_some()),
             ("user", self.user.is_some()),
-            ("certificate-authority", self.certificate_authority.is_some()),
-            ("certificate", self.certificate.is_some()),
-            ("key", self.key.is_some()),
             ("server-name", self.server_name.is_some()),
         ];
         let of_postgres =

@@ -6,6 +6,8 @@
 //! place. The environment overrides the file, for containers and tests. An option, for those who
 //! start brokers themselves, overrides both.
 
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod credential_files;
 mod endpoints;
 mod error;
 mod etcd;

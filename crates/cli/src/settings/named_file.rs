@@ -14,7 +14,6 @@ use navlock_platform::{
 };
 
 /// The contents of a file that everybody may read.
-#[cfg(feature = "etcd-tls")]
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     std::fs::read(path).map_err(|error| unreadable(path, error))
 }

@@ -6,12 +6,12 @@ use navlock::Refusal;
 
 #[cfg(not(feature = "postgres"))]
 use super::unable::unable;
-use super::{error::of_value, file::StoreTable, given::Given};
 #[cfg(feature = "postgres")]
 use super::{
-    named_file,
+    credential_files::CredentialFiles,
     shared::{Times, times},
 };
+use super::{error::of_value, file::StoreTable, given::Given};
 
 /// A PostgreSQL, and how to speak to it.
 pub(crate) struct Postgres {
@@ -44,7 +44,7 @@ impl Postgres {
         #[cfg(feature = "postgres")]
         {
             let own = given.is_none().then_some(store);
-            let options = options(url, own, store, file).map_err(|what| of_value(of_file, what))?;
+            let options = options(url, own, store, file, of_file)?;
             let address = options.address().map_err(|what| of_value(&origin, what))?;
             Ok(Self { origin, address, options })
         }
@@ -65,6 +65,7 @@ fn options(
     own: Option<&StoreTable>,
     store: &StoreTable,
     file: Option<&Path>,
+    of_file: &str,
 ) -> Result<navlock_postgres::PostgresOptions, Refusal> {
     let mut options = navlock_postgres::PostgresOptions::new(url);
     if let Some(url) = own.and_then(|store| store.listen_url.as_ref()) {
@@ -75,14 +76,14 @@ fn options(
     }
     // The file is read by all who use the store. An error of the URL is told with the address.
     if own.is_some() && options.has_password().is_ok_and(|has| has) {
-        return Err(Refusal::new("a URL with a password; write the password into a password-file"));
+        let what = "a URL with a password; write the password into a password-file";
+        return Err(of_value(of_file, what));
     }
-    if let Some(password) = own.and_then(|store| store.password_file.as_ref()) {
-        // A path in a file is relative to the folder of that file.
-        let folder = file.and_then(Path::parent).unwrap_or(Path::new(""));
-        options = options.password(named_file::password(&folder.join(password))?);
+    if let Some(own) = own {
+        let files = CredentialFiles::new(own, file, of_file)?;
+        options = options.credentials(files.source()?);
     }
-    let Times { time_to_live, margin } = times(store).map_err(Refusal::new)?;
+    let Times { time_to_live, margin } = times(store).map_err(|what| of_value(of_file, &what))?;
     if let Some(time) = time_to_live {
         options = options.time_to_live(time);
     }

@@ -153,13 +153,13 @@ fn a_program_without_postgresql_says_how_to_build_one_with_it() {
 }
 
 #[test]
-#[cfg(all(feature = "etcd", not(feature = "etcd-tls")))]
+#[cfg(all(feature = "etcd", not(feature = "tls")))]
 fn a_program_without_tls_says_how_to_build_one_with_it() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.navlock(&["run", "db", "true"]);
     let said = refusal(command.env("NAVLOCK_ETCD", format!("https://{}", nobody())));
     assert!(said.contains("was built without TLS"), "{said}");
-    assert!(said.contains("--features etcd-tls'"), "{said}");
+    assert!(said.contains("--features etcd,tls'"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    os::unix::fs::chown,
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -137,6 +137,39 @@ impl Server {
         self.running =
             Some(started.unwrap_or_else(|failed| panic!("PostgreSQL at {}: {failed}", self.port)));
         self.until_it_answers();
+    }
+
+    /// Has it speak TLS with this certificate and its key, to clients of this authority, and lets them in by these
+    /// rules.
+    pub(crate) fn encrypt(&self, certificate: &str, key: &str, authority: &str, rules: &str) {
+        for (name, text) in [
+            ("own.pem", certificate),
+            ("own.key", key),
+            ("authority.pem", authority),
+            ("pg_hba.conf", rules),
+        ] {
+            let file = self.data().join(name);
+            fs::write(&file, text).expect("there is room");
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("it is ours");
+            if let Some((_, user)) = user() {
+                chown(file, Some(user), Some(user)).expect("root may do that");
+            }
+        }
+        for setting in [
+            "ssl_cert_file = 'own.pem'",
+            "ssl_key_file = 'own.key'",
+            "ssl_ca_file = 'authority.pem'",
+            "ssl = on",
+        ] {
+            self.do_sql(&format!("alter system set {setting}"));
+        }
+        self.do_sql("select pg_reload_conf()");
+    }
+
+    pub(crate) fn do_sql(&self, text: &str) -> String {
+        let done = self.psql(text);
+        assert!(done.status.success(), "{text}: {done:?}");
+        String::from_utf8(done.stdout).expect("it is text").trim_end().to_owned()
     }
 
     /// It listens before it is ready.

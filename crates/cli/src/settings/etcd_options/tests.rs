@@ -51,27 +51,6 @@ fn a_given_option_goes_before_the_file_and_the_rest_is_the_files() {
 }
 
 #[test]
-fn a_password_is_the_line_of_a_file_beside() {
-    let folder = tempfile::tempdir().unwrap();
-    let password = folder.path().join("secret");
-    fs::write(&password, "s3cret\n").unwrap();
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
-    let files = Files {
-        of_file: "c.toml".to_owned(),
-        user: Some(("u".to_owned(), password.clone())),
-        #[cfg(feature = "etcd-tls")]
-        certificate_authority: None,
-        #[cfg(feature = "etcd-tls")]
-        identity: None,
-    };
-    let read = || files.read().unwrap();
-    assert!(read() == Credentials::new().user("u", "s3cret"));
-    // The password may be replaced.
-    fs::write(&password, "another").unwrap();
-    assert!(read() == Credentials::new().user("u", "another"));
-}
-
-#[test]
 fn a_wrong_value_is_named() {
     for (table, what) in [
         ("", "no endpoints of etcd"),
