@@ -1,11 +1,13 @@
 //! The project of a folder, which is the bucket of its programs in JavaScript.
 
 use std::{
+    collections::HashMap,
     env, fs, io,
     path::{Path, PathBuf},
 };
 
-use jsonc_parser::{JsonObject, JsonValue, ParseOptions, parse_to_value};
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 /// The project that a folder is in. Programs in JavaScript that name no bucket use the bucket of their project, so a
 /// program that uses this bucket meets them.
@@ -112,15 +114,14 @@ impl Manifests {
             }
             // A package.json without a name may only say of which kind the files beside it are, as
             // dist/cjs/package.json does. But `npm install` in an empty folder writes no name either.
-            match manifest.get_string("name") {
-                Some(name) if !name.is_empty() => {
+            match manifest.get("name").and_then(|name| serde_json::from_str(name.get()).ok()) {
+                Some::<String>(name) if !name.is_empty() => {
                     found.project = Some(format!("package.json: {name}"));
                 }
                 _ => {
                     let dependencies = manifest.get("dependencies");
-                    found.has_dependencies = dependencies.is_some_and(|value| {
-                        matches!(value, JsonValue::Object(_) | JsonValue::Array(_))
-                    });
+                    found.has_dependencies =
+                        dependencies.is_some_and(|value| value.get().starts_with(['{', '[']));
                 }
             }
         }
@@ -144,15 +145,14 @@ impl Manifests {
 }
 
 /// Whether this member is a list that is not empty, or an object in which such a list has this name.
-fn lists(manifest: &JsonObject<'_>, member: &str, name: &str) -> bool {
-    let is_list = |value: Option<&JsonValue<'_>>| match value {
-        Some(JsonValue::Array(list)) => !list.is_empty(),
-        _ => false,
+fn lists(manifest: &Manifest, member: &str, name: &str) -> bool {
+    let is_list = |value: &RawValue| {
+        serde_json::from_str::<Vec<IgnoredAny>>(value.get()).is_ok_and(|list| !list.is_empty())
     };
-    match manifest.get(member) {
-        Some(JsonValue::Object(members)) => is_list(members.get(name)),
-        value => is_list(value),
-    }
+    manifest.get(member).is_some_and(|value| match serde_json::from_str::<Manifest>(value.get()) {
+        Ok(members) => members.get(name).is_some_and(|value| is_list(value)),
+        Err(_) => is_list(value),
+    })
 }
 
 /// The text of a manifest. `None` if there is none, or it may not be read.
@@ -175,25 +175,14 @@ fn without_surrogates(mut text: String) -> String {
     text
 }
 
-/// The object in a manifest, which may have comments.
-fn object(text: &str) -> Option<JsonObject<'_>> {
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    let value = parse_to_value(text.trim_start_matches('\u{feff}'), &options).ok().flatten();
-    match value {
-        Some(JsonValue::Object(object)) => Some(object),
-        _ => None,
-    }
+/// The members of an object, whose values are not taken apart: they may be as deep as they like.
+type Manifest = HashMap<String, Box<RawValue>>;
+
+/// The object in a manifest, which may have comments, and commas behind what is last.
+fn object(text: &str) -> Option<Manifest> {
+    let mut text = text.trim_start_matches('\u{feff}').to_owned();
+    json_strip_comments::strip(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 /// The path as other programs spell it: on Windows, a path without links begins with `\\?\`.
