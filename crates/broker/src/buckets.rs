@@ -132,13 +132,14 @@ impl Line {
     /// Checks that the line names a store that there is, and that no other line says as much of the same bucket.
     fn check(&self, others: &[Self], stores: &[String]) -> Result<(), SettingsError> {
         let wrong = |what| Err(wrong(&self.file, self.number, "buckets", what));
-        if let Home::Store(store) = &self.home
-            && !stores.contains(store)
-        {
-            return wrong(format!(
-                "{:?} is to live in the store {store:?}, which there is not; write [stores.{store}]",
-                self.pattern
-            ));
+        match &self.home {
+            Home::Store(store) if !stores.contains(store) => {
+                return wrong(format!(
+                    "{:?} is to live in the store {store:?}, which there is not; write [stores.{store}]",
+                    self.pattern
+                ));
+            }
+            _ => {}
         }
         let Some((start, end)) = self.pattern.split_once('*') else { return Ok(()) };
         let is_equal =

@@ -73,9 +73,8 @@ impl Members {
         let endpoint = member.endpoint.clone();
         // One question: if its answer is late, another one would be late as well.
         let answered = async {
-            if let Err(error) = self.first_key(&member).await
-                && !is_alive(&error)
-            {
+            let failed = self.first_key(&member).await.err();
+            if let Some(error) = failed.filter(|error| !is_alive(error)) {
                 tracing::debug!(target: LOGS, endpoint, %error, "the connection has failed");
                 self.avoid(generation);
                 std::future::pending::<()>().await;
