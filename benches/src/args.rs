@@ -20,6 +20,7 @@ pub(crate) enum Family {
     Looking,
     Etcd,
     EtcdScale,
+    Postgres,
     #[cfg(feature = "embedded")]
     Embedded,
 }
@@ -33,6 +34,7 @@ impl Family {
             Self::Looking => "bench:looking",
             Self::Etcd => "bench:etcd",
             Self::EtcdScale => "bench:etcd-scale",
+            Self::Postgres => "bench:postgres",
             #[cfg(feature = "embedded")]
             Self::Embedded => "bench:embedded",
         }

@@ -6,16 +6,17 @@ use crate::{
     args::{Args, Family},
     broker, etcd, etcd_scale,
     harness::{Row, Scale},
-    looking, rows,
+    looking, postgres, rows,
 };
 
 const USAGE: &str = "\
-usage: navlock-benches in-process|broker|looking|etcd|etcd-scale|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
+usage: navlock-benches in-process|broker|looking|etcd|etcd-scale|postgres|embedded [--rounds N] [--only ROW] [--quick] [--markdown FILE] [--splice FILE]
   in-process       locks between the threads and tasks of one process
   broker           locks between the processes of one machine
   looking          what it costs others that somebody looks
   etcd             locks between machines
   etcd-scale       what many names and many machines cost
+  postgres         locks between machines that share a PostgreSQL
   embedded         in JavaScript engines (if built with the feature `embedded`)
   --rounds N       how often each contender is measured (7; 21 of broker and looking)
   --only ROW       one row, or `memory`
@@ -31,6 +32,7 @@ impl Family {
             "looking" => Some(Self::Looking),
             "etcd" => Some(Self::Etcd),
             "etcd-scale" => Some(Self::EtcdScale),
+            "postgres" => Some(Self::Postgres),
             #[cfg(feature = "embedded")]
             "embedded" => Some(Self::Embedded),
             _ => None,
@@ -40,7 +42,7 @@ impl Family {
     /// How many rounds it takes to get a median that another run confirms.
     const fn rounds(self) -> usize {
         match self {
-            Self::InProcess | Self::Etcd => 7,
+            Self::InProcess | Self::Etcd | Self::Postgres => 7,
             // Costs that grow with the number of names would show in a single round.
             Self::EtcdScale => 1,
             #[cfg(feature = "embedded")]
@@ -56,6 +58,7 @@ impl Family {
             Self::Looking => looking::ROWS.to_vec(),
             Self::Etcd => etcd::ROWS.to_vec(),
             Self::EtcdScale => etcd_scale::ROWS.to_vec(),
+            Self::Postgres => postgres::ROWS.to_vec(),
             #[cfg(feature = "embedded")]
             Self::Embedded => embedded::ROWS.to_vec(),
         }

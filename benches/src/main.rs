@@ -1,8 +1,8 @@
 //! What navlock costs beside its peers, and beside the work that no such lock can do without.
 //!
 //! `cargo xtask bench in-process` measures locks between threads and tasks, `bench broker` between processes,
-//! `bench looking` what lookers cost, `bench etcd` locks between machines, `bench etcd-scale` what many names
-//! and many machines cost, and `bench embedded` measures `navigator.locks` in engines within Rust programs.
+//! `bench looking` what lookers cost, `bench etcd` and `bench postgres` locks between machines,
+//! `bench etcd-scale` what many names and many machines cost, and `bench embedded` measures `navigator.locks` in engines within Rust programs.
 //! `--quick` only shows that they run. The figures are wall-clock times, so what counts are ratios of figures
 //! of one run. See [`harness`] for how a run is made comparable, [`contender`] for who takes part, [`rows`]
 //! for what is measured, and [`broker`] and [`etcd`] for all of that beyond one process.
@@ -17,10 +17,13 @@ mod embedded;
 mod environment;
 mod etcd;
 mod etcd_scale;
+mod handover;
 mod harness;
 mod looking;
 mod machine;
 mod memory;
+#[cfg_attr(not(unix), path = "postgres_elsewhere.rs")]
+mod postgres;
 mod report;
 mod rows;
 mod splice;
@@ -61,6 +64,7 @@ fn run(args: &Args) -> Result<(), String> {
         Family::Looking => looking::run(args)?,
         Family::Etcd => etcd::run(args)?,
         Family::EtcdScale => etcd_scale::run(args)?,
+        Family::Postgres => postgres::run(args)?,
         #[cfg(feature = "embedded")]
         Family::Embedded => embedded::run(args)?,
     };

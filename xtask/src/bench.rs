@@ -15,11 +15,12 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
         _ => {}
     }
     let [
-        family @ ("in-process" | "broker" | "looking" | "etcd" | "etcd-scale" | "embedded"),
+        family @ ("in-process" | "broker" | "looking" | "etcd" | "etcd-scale" | "postgres"
+        | "embedded"),
         rest @ ..,
     ] = arguments
     else {
-        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|embedded|js|faces [--only ROW] [--rounds N]";
+        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|postgres|embedded|js|faces [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     if matches!(*family, "broker" | "looking" | "etcd" | "etcd-scale") {

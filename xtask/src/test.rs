@@ -63,9 +63,9 @@ fn all(must_build_book: bool) -> Result {
     // One failure must not hide the next ones.
     let all_tests = &mut cargo(&tests);
     run_beside(all_tests.arg("--no-fail-fast"), others.iter().map(unhurried).collect())?;
-    // What the command says if it was built without a store, and if it was built with etcd but without TLS. The
+    // What the command says if it was built without a store, and if it was built with stores but without TLS. The
     // tests are not optimised: that would take longer than it saves.
-    for features in [&[][..], &["--features", "etcd"]] {
+    for features in [&[][..], &["--features", "etcd,postgres"]] {
         let mut settings = cargo(&["test", "--profile", "dev", "--package", "navlock-cli"]);
         run(settings.args(features).args(["--test", "e2e", "settings"]))?;
     }
@@ -79,7 +79,7 @@ fn all(must_build_book: bool) -> Result {
     // This shows that the benchmarks run; what they measure here means nothing.
     let benches = built_in("debug", "navlock-benches")?;
     let families: &[&str] = if cfg!(target_os = "linux") {
-        &["in-process", "broker", "looking", "etcd", "etcd-scale"]
+        &["in-process", "broker", "looking", "etcd", "etcd-scale", "postgres"]
     } else {
         &["in-process", "etcd"]
     };

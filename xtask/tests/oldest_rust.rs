@@ -15,15 +15,18 @@ fn release(manifest: &str) -> Option<u32> {
     version.split('"').next()?.parse().ok()
 }
 
-/// The lines, as rustfmt breaks them, at which a condition goes on after a `let`.
+/// The lines at which a condition goes on with a `let`, or after one.
 fn chains(text: &str) -> Vec<&str> {
-    let lines: Vec<_> = text.lines().map(str::trim).collect();
-    let goes_on = |pair: &&[&str]| {
-        let begins = ["if let ", "while let ", "} else if let "];
-        let is_let = begins.iter().any(|begin| pair[0].starts_with(begin));
-        pair[1].starts_with("&& let ") || is_let && pair[1].starts_with("&& ")
-    };
-    lines.windows(2).filter(goes_on).map(|pair| pair[1]).collect()
+    let begins = ["if let ", "while let ", "} else if let "];
+    let mut is_let = false;
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    let found = lines.filter(|line| {
+        is_let |= begins.iter().any(|begin| line.starts_with(begin));
+        let goes_on = line.contains("&& let ") || is_let && line.starts_with("&& ");
+        is_let &= !line.ends_with('{') && !line.ends_with('}');
+        goes_on
+    });
+    found.collect()
 }
 
 #[test]
@@ -52,6 +55,8 @@ fn no_condition_needs_a_newer_rust() {
 #[test]
 fn a_chain_is_found() {
     assert_eq!(chains("if let Some(a) = b\n    && c\n{"), ["&& c"]);
+    assert_eq!(chains("if let Some(a) = b\n    .c()\n    && d\n{"), ["&& d"]);
+    assert_eq!(chains("if a && let Some(b) = c {"), ["if a && let Some(b) = c {"]);
     assert_eq!(chains("if a\n    && let Some(b) = c\n{"), ["&& let Some(b) = c"]);
     assert!(chains("if a\n    && b\n{\n    if let Some(c) = d {\n    }\n}").is_empty());
 }

@@ -1,11 +1,11 @@
 //! Navlock itself, through its public interface.
 
-use std::{sync::mpsc, thread, time::Instant};
+use std::time::Instant;
 
 use navlock::{EtcdOptions, LockManager, UserAgent, blocking::block_on};
 
 use super::{
-    cases::{Place, TIME_TO_LIVE, each, median, micros},
+    cases::{Place, TIME_TO_LIVE, each},
     raw::Releases,
 };
 
@@ -55,37 +55,6 @@ pub(super) fn acquire_in_a_loop(place: &Place<'_>, keep_names: u32) -> Result<f6
 
 /// The time from the release of a lock to its grant on another machine.
 pub(super) fn handover(place: &Place<'_>) -> Result<f64, String> {
-    let (ask, asked) = mpsc::channel::<()>();
-    let (tell, told) = mpsc::channel();
-    let (endpoint, name) = (place.endpoint.to_owned(), place.name.clone());
-    let heir = thread::spawn(move || {
-        let locks = lock_manager(&endpoint)?;
-        while asked.recv().is_ok() {
-            let guard = locks.lock(&*name).blocking().map_err(|error| error.to_string())?;
-            let granted = Instant::now();
-            drop(guard);
-            let _ = tell.send(granted);
-        }
-        Ok::<_, String>(())
-    });
-    let locks = lock_manager(place.endpoint)?;
-    let mut samples = Vec::new();
-    for nth in 0..=place.count {
-        let guard = locks.lock(&*place.name).blocking().map_err(|error| error.to_string())?;
-        let _ = ask.send(());
-        thread::sleep(place.wait);
-        let since = Instant::now();
-        drop(guard);
-        match told.recv_timeout(TIME_TO_LIVE) {
-            Ok(granted) if nth > 0 => samples.push(micros(granted - since)),
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    drop(ask);
-    match heir.join() {
-        Ok(Ok(())) if samples.len() == place.count => Ok(median(samples)),
-        Ok(Err(error)) => Err(error),
-        _ => Err("the lock never changed hands".to_owned()),
-    }
+    let locks = || lock_manager(place.endpoint);
+    crate::handover::handover(locks, &place.name, place.wait, place.count)
 }

@@ -180,9 +180,43 @@ type Manifest = HashMap<String, Box<RawValue>>;
 
 /// The object in a manifest, which may have comments, and commas behind what is last.
 fn object(text: &str) -> Option<Manifest> {
-    let mut text = text.trim_start_matches('\u{feff}').to_owned();
-    json_strip_comments::strip(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    serde_json::from_str(&plain(text.trim_start_matches('\u{feff}'))).ok()
+}
+
+/// A text in JSON without its comments, and without commas behind what is last.
+fn plain(mut text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    while let Some(first) = text.chars().next() {
+        let (taken, is_kept) = match first {
+            '"' => (string_length(text), true),
+            '/' if text.starts_with("//") => (text.find('\n').unwrap_or(text.len()), false),
+            // A comment that does not end is none.
+            '/' if text.starts_with("/*") => {
+                text[2..].find("*/").map_or((1, true), |length| (length + 4, false))
+            }
+            '}' | ']' => {
+                let before = plain.trim_end();
+                plain.truncate(before.strip_suffix(',').unwrap_or(before).len());
+                (1, true)
+            }
+            other => (other.len_utf8(), true),
+        };
+        let (part, rest) = text.split_at(taken);
+        plain.push_str(if is_kept { part } else { "" });
+        text = rest;
+    }
+    plain
+}
+
+/// The length of the string with which a text begins, in its quotes; that of the text, if the string does not end.
+fn string_length(text: &str) -> usize {
+    let mut is_escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    });
+    end.map_or(text.len(), |end| end + 2)
 }
 
 /// The path as other programs spell it: on Windows, a path without links begins with `\\?\`.

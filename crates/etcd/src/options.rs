@@ -56,7 +56,8 @@ impl EtcdOptions {
     /// the [namespace](Self::namespace) and a `/`.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
-        self.credentials.change(|given| given.user(name, password));
+        let (name, password) = (name.into(), password.into());
+        self.credentials.change(move |given| given.user(&*name, &*password));
         self
     }
 
@@ -130,7 +131,8 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.credentials.change(|given| given.certificate_authority(pem));
+        let pem = pem.as_ref().to_vec();
+        self.credentials.change(move |given| given.certificate_authority(&pem));
         self
     }
 
@@ -150,11 +152,12 @@ impl EtcdOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        self.credentials.change(|given| given.identity(certificate, key));
+        let (certificate, key) = (certificate.as_ref().to_vec(), key.as_ref().to_vec());
+        self.credentials.change(move |given| given.identity(&certificate, &key));
         self
     }
 
-    /// Gets the credentials from `source`, in place of those that were given to these options. It is
+    /// Gets the credentials from `source`, in place of those that were given to these options before. It is
     /// called whenever a connection is made, and again when a connection fails. This is for certificates
     /// and passwords that are valid for a short time only. `source` is called on the thread that speaks
     /// to etcd, so it should not take long. If it fails, it returns the reason, which is
@@ -213,11 +216,16 @@ impl EtcdOptions {
             return Err(Error::refused("there is a password, but no user of it; give both"));
         }
         let https = self.endpoints.iter().find(|endpoint| endpoint.starts_with("https://"));
+        let has_certificates = credentials.get_certificate_authority().is_some()
+            || credentials.get_identity().is_some();
         match https {
             Some(endpoint) if !cfg!(feature = "tls") => Err(Error::refused(format!(
                 "{endpoint} needs TLS, which this build does not have; \
                  build navlock with the feature `tls`"
             ))),
+            None if has_certificates => Err(Error::refused(
+                "there are certificates, but no endpoint begins with https://; write https:// or leave them out",
+            )),
             _ => Ok(()),
         }
     }

@@ -49,24 +49,28 @@ impl Credentials {
     }
 
     /// The name of the user.
+    #[doc(hidden)]
     #[must_use]
     pub fn get_user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
     /// The password.
+    #[doc(hidden)]
     #[must_use]
     pub fn get_password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
     /// The certificate of who signs those of the servers, in PEM.
+    #[doc(hidden)]
     #[must_use]
     pub fn get_certificate_authority(&self) -> Option<&[u8]> {
         self.certificate_authority.as_deref()
     }
 
     /// The certificate that is shown and its key, in PEM.
+    #[doc(hidden)]
     #[must_use]
     pub fn get_identity(&self) -> Option<(&[u8], &[u8])> {
         self.identity.as_ref().map(|(certificate, key)| (&**certificate, &**key))
@@ -102,11 +106,15 @@ impl CredentialSource {
         Self::Asked(Arc::new(move || source().map_err(refusal)))
     }
 
-    /// Changes those that were given. Those that are asked for stay as they are.
-    pub fn change(&mut self, how: impl FnOnce(Credentials) -> Credentials) {
-        if let Self::Given(credentials) = self {
-            *credentials = how(std::mem::take(credentials));
-        }
+    /// Changes them, also those that are asked for.
+    pub fn change(
+        &mut self,
+        how: impl Fn(Credentials) -> Credentials + Clone + Send + Sync + 'static,
+    ) {
+        *self = match std::mem::take(self) {
+            Self::Given(credentials) => Self::Given(how(credentials)),
+            Self::Asked(source) => Self::Asked(Arc::new(move || source().map(&how))),
+        };
     }
 
     /// The credentials to connect with now.
@@ -135,5 +143,21 @@ impl fmt::Debug for CredentialSource {
             Self::Given(credentials) => credentials.fmt(f),
             Self::Asked(_) => f.write_str("asked for"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_after_a_source_is_added_to_what_that_says() {
+        let mut source = CredentialSource::default();
+        source.change(|given| given.user("ada", "first"));
+        assert_eq!(source.now().unwrap(), Credentials::new().user("ada", "first"));
+        source = CredentialSource::asked(|| Ok::<_, String>(Credentials::new().identity("c", "k")));
+        source.change(|given| given.password("second"));
+        let expected = Credentials::new().identity("c", "k").password("second");
+        assert_eq!(source.now().unwrap(), expected);
     }
 }

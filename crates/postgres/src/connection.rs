@@ -18,7 +18,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
 };
-use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, config::SslMode};
 
 use crate::{
     failures::{self, RECOVERING, RECOVERS},
@@ -187,8 +187,17 @@ impl Session {
         servers: &Servers,
         heard: Option<mpsc::UnboundedSender<String>>,
     ) -> Result<Self, Failure> {
-        let (config, tls) = servers.now()?;
-        let (client, mut connection) = config.connect(tls).await.map_err(failures::of)?;
+        let (mut config, tls) = servers.now().map_err(|why| Failure::Unknown(why.into()))?;
+        let connected = match config.connect(tls.clone()).await {
+            // As with libpq: encryption was only preferred.
+            Err(error)
+                if config.get_ssl_mode() == SslMode::Prefer && failures::is_of_tls(&error) =>
+            {
+                config.ssl_mode(SslMode::Disable).connect(tls).await
+            }
+            connected => connected,
+        };
+        let (client, mut connection) = connected.map_err(failures::of)?;
         let running = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
                 if let (AsyncMessage::Notification(note), Some(heard)) = (message, &heard) {

@@ -1,10 +1,10 @@
 //! What has to be done about an error of PostgreSQL, or of the connection to it.
 
-use std::error::Error as _;
+use std::{error::Error as _, io};
 
 use navlock_core::{Refusal, Unreachable, UnreachableKind};
 use navlock_machines::call_failure::Failure;
-use tokio_postgres::Error;
+use tokio_postgres::{Error, error::SqlState};
 
 /// What a function answers while the machines put back their keys.
 pub(crate) const RECOVERS: &str = r#"{"refused": "recovering"}"#;
@@ -62,4 +62,11 @@ pub(crate) fn is_of_server(error: &Error) -> bool {
     error
         .code()
         .is_some_and(|code| matches!(code.code(), "25006" | "0A000" | "57P01" | "57P02" | "57P03"))
+}
+
+/// Whether encryption was not possible, or not wanted: the handshake has failed, or nobody is let in by it.
+pub(crate) fn is_of_tls(error: &Error) -> bool {
+    let handshake = error.source().and_then(|why| why.downcast_ref::<io::Error>());
+    handshake.is_some_and(|why| why.kind() == io::ErrorKind::InvalidData)
+        || error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
 }

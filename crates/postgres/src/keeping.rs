@@ -124,12 +124,16 @@ impl Postgres {
             }
             let silent = known.since.elapsed();
             if silent >= known.time_to_live {
+                if !lock(&self.0.ending).insert(lease) {
+                    continue;
+                }
                 let store = self.clone();
                 // Nobody's renewal waits for that.
                 tokio::spawn(async move {
                     if let Ok(true) = store.end_lease(lease, Some(renewals)).await {
                         tracing::info!(target: LOGS, lease, "a machine was silent for as long as its lease lasts");
                     }
+                    lock(&store.0.ending).remove(&lease);
                 });
             } else if silent > known.time_to_live / 2 {
                 next = next.min(Instant::now() + known.time_to_live.saturating_sub(silent));

@@ -12,7 +12,6 @@ use crate::{
     LOGS,
     connection::Session,
     postgres::{Postgres, channel},
-    servers::Servers,
 };
 
 /// What is told by the connection that listens.
@@ -33,11 +32,10 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Listens, as long as somebody wants to hear. Through a pooler that gives each transaction another session, nothing
 /// is heard: so the listener first notifies itself, from another connection.
 pub(crate) async fn listen(store: Postgres, notes: mpsc::UnboundedSender<Note>) {
-    let Ok(servers) = store.0.options.listen_servers() else { return };
     let channel = channel(store.0.options.schema_name(), store.0.listener);
     let mut pause = SOON;
     loop {
-        pause = match hear(&store, &servers, &channel, &notes).await {
+        pause = match hear(&store, &channel, &notes).await {
             None => return,
             Some(Hearing::Ended) => {
                 // Perhaps the server has crashed.
@@ -66,12 +64,11 @@ enum Hearing {
 /// Listens by one connection. `None` if nobody wants to hear any more.
 async fn hear(
     store: &Postgres,
-    servers: &Servers,
     channel: &str,
     notes: &mpsc::UnboundedSender<Note>,
 ) -> Option<Hearing> {
     let (heard, mut places) = mpsc::unbounded_channel();
-    let client = match Session::new(servers, Some(heard)).await {
+    let client = match Session::new(&store.0.listen_servers, Some(heard)).await {
         Ok(client) => client,
         Err(failure) => {
             tracing::debug!(target: LOGS, ?failure, "there is no connection to listen");

@@ -70,7 +70,8 @@ impl PostgresOptions {
     /// The password, in place of one in the URLs.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.credentials.change(|given| given.password(password));
+        let password = password.into();
+        self.credentials.change(move |given| given.password(&*password));
         self
     }
 
@@ -82,7 +83,8 @@ impl PostgresOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
-        self.credentials.change(|given| given.certificate_authority(pem));
+        let pem = pem.as_ref().to_vec();
+        self.credentials.change(move |given| given.certificate_authority(&pem));
         self
     }
 
@@ -90,11 +92,12 @@ impl PostgresOptions {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        self.credentials.change(|given| given.identity(certificate, key));
+        let (certificate, key) = (certificate.as_ref().to_vec(), key.as_ref().to_vec());
+        self.credentials.change(move |given| given.identity(&certificate, &key));
         self
     }
 
-    /// Gets the credentials from `source`, in place of those that were given to these options. It is called whenever
+    /// Gets the credentials from `source`, in place of those that were given to these options before. It is called whenever
     /// a connection is made. This is for certificates and passwords that are valid for a short time only. `source` is
     /// called on the thread that speaks to PostgreSQL, so it should not take long. If it fails, it returns the reason,
     /// which is an error or a text, and is called again later.
@@ -174,6 +177,18 @@ impl PostgresOptions {
         &self.schema
     }
 
+    /// Checks the options without connecting, and reads the credentials.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the options cannot be used, or not by this build.
+    pub fn check(&self) -> Result<(), Error> {
+        for servers in [self.servers()?, self.listen_servers()?] {
+            servers.now().map_err(Error::Refused)?;
+        }
+        Ok(())
+    }
+
     /// Where the database is, for people: `host:port/database`, without users and passwords.
     ///
     /// # Errors
@@ -219,7 +234,8 @@ impl PostgresOptions {
     ///
     /// [`Error::Refused`] if the URL cannot be used.
     pub(crate) fn listen_servers(&self) -> Result<Servers, Error> {
-        self.parse(self.listen_url.as_deref().unwrap_or(&self.url))
+        let servers = self.parse(self.listen_url.as_deref().unwrap_or(&self.url))?;
+        Ok(servers.trusting_as(&self.parse(&self.url)?))
     }
 
     fn parse(&self, url: &str) -> Result<Servers, Error> {
@@ -234,14 +250,7 @@ impl PostgresOptions {
         if url.contains("://") && !is_url {
             return Err(wrong("it begins otherwise").into());
         }
-        if ["sslrootcert", "sslcert", "sslkey"].iter().any(|key| url.contains(key)) {
-            return Err(Refusal::new(
-                "a URL of a PostgreSQL names no files; give certificate-authority, certificate and key in the settings. \
-                 Without an authority, sslmode=verify-full trusts those that the system trusts",
-            )
-            .into());
-        }
-        let (url, trust) = trust(url);
+        let (url, trust) = trust(url)?;
         let parsed = url.parse();
         let mut config: Config =
             parsed.map_err(|error: tokio_postgres::Error| wrong(&error.to_string()))?;
@@ -257,9 +266,7 @@ impl PostgresOptions {
         if config.get_application_name().is_none() {
             config.application_name("navlock");
         }
-        let servers = Servers { config, trust, credentials: self.credentials.clone() };
-        servers.configured().map_err(Error::Refused)?;
-        Ok(servers)
+        Ok(Servers { config, trust, credentials: self.credentials.clone() })
     }
 }
 
@@ -275,7 +282,10 @@ impl fmt::Debug for PostgresOptions {
 
 #[cfg(test)]
 mod tests {
+    use tokio_postgres::config::{ChannelBinding, SslMode};
+
     use super::*;
+    use crate::trust::Trust;
 
     #[test]
     fn an_address_and_an_error_show_no_password() {
@@ -301,8 +311,24 @@ mod tests {
         let error = PostgresOptions::new(wrong).address().unwrap_err();
         assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
         let said = address("postgres://db/locks?sslrootcert=/etc/ca.pem").unwrap_err();
-        assert!(said.contains("names no files"), "{said}");
+        assert!(said.contains("is not read from a URL"), "{said}");
         let wrong = PostgresOptions::new("postgres://db").schema("A b").address().unwrap_err();
         assert!(wrong.to_string().contains("cannot be the schema"), "{wrong}");
+    }
+
+    #[test]
+    fn whoever_is_listened_to_is_trusted_no_more() {
+        let of = |url: &str, listen: &str| {
+            let options = PostgresOptions::new(format!("postgres://a/b?{url}"));
+            let servers = options.listen_url(format!("postgres://c/b?{listen}"));
+            let Servers { config, trust, .. } = servers.listen_servers().unwrap();
+            (config.get_ssl_mode(), config.get_channel_binding(), trust)
+        };
+        let (_, binding, trust) = of("sslmode=verify-full&channel_binding=require", "");
+        assert_eq!((binding, trust), (ChannelBinding::Require, Trust::Named));
+        assert_eq!(of("sslmode=require", "").0, SslMode::Require);
+        assert_eq!(of("", "sslmode=verify-full").2, Trust::Named);
+        // That is what somebody has written.
+        assert_eq!(of("sslmode=require", "sslmode=disable").0, SslMode::Disable);
     }
 }

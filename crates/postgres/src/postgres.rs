@@ -26,6 +26,7 @@ use crate::{
     kept::Kept,
     messages::{Concerned, Ended, Listed, Told, quoted},
     options::PostgresOptions,
+    servers::Servers,
 };
 
 /// PostgreSQL, as one connection of a machine uses it. It has three sessions: for calls, for renewals, so that they
@@ -37,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) options: PostgresOptions,
     pub(crate) calls: Connection,
     pub(crate) renewals: Connection,
+    /// The servers to listen to.
+    pub(crate) listen_servers: Servers,
     /// Who we are among those who listen.
     pub(crate) listener: i64,
     load: Load,
@@ -53,6 +56,8 @@ pub(crate) struct Inner {
     pub(crate) seen: Mutex<HashSet<i64>>,
     /// The leases of others, by the lease with whose renewals they are looked after.
     pub(crate) observed: Mutex<HashMap<(i64, i64), Observed>>,
+    /// The leases that are just being ended.
+    pub(crate) ending: Mutex<HashSet<i64>>,
     /// Changes if the memory may be lost, for those who keep leases.
     pub(crate) recovers: watch::Sender<()>,
     /// Whether a recovery is [seen through](Postgres::see_through).
@@ -105,14 +110,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Postgres {
     pub(crate) fn new(options: PostgresOptions) -> Result<Self, Error> {
-        let servers = options.servers()?;
-        options.listen_servers()?;
+        let (servers, listen_servers) = (options.servers()?, options.listen_servers()?);
+        options.check()?;
         let connection = || Connection::new(servers.clone(), options.schema_name().to_owned());
         let random =
             i64::from_be_bytes(ClientId::random().to_bytes()[..8].try_into().unwrap_or_default());
         Ok(Self(Arc::new(Inner {
             calls: connection(),
             renewals: connection(),
+            listen_servers,
+            ending: Mutex::default(),
             options,
             listener: random,
             load: Load::default(),

@@ -45,6 +45,8 @@ impl Postgres {
                 match store.renew(NONE, "", &[]).await {
                     Ok(renewed) if !renewed.recovers => break,
                     Ok(renewed) => store.advance(&renewed, &mut seen).await,
+                    // Whoever needs the store is told.
+                    Err(Failure::Refused(_)) => break,
                     Err(failure) => {
                         tracing::debug!(target: LOGS, ?failure, "a recovery is not seen");
                     }

@@ -3,14 +3,17 @@
 use std::fmt;
 
 use navlock_core::Refusal;
-use navlock_machines::{call_failure::Failure, credentials::CredentialSource};
-use tokio_postgres::{Config, config::SslMode};
+use navlock_machines::credentials::CredentialSource;
+use tokio_postgres::{
+    Config,
+    config::{ChannelBinding, Host, SslMode},
+};
 
 #[cfg(feature = "tls")]
 use crate::tls;
 use crate::trust::Trust;
 
-/// One server or several, of which the first that is good is used.
+/// One server or several: the first that can be used is used.
 #[derive(Clone)]
 pub(crate) struct Servers {
     pub(crate) config: Config,
@@ -25,14 +28,11 @@ type Tls = tokio_postgres::NoTls;
 
 impl Servers {
     /// The configuration by which to connect now, and what encrypts the connection.
-    pub(crate) fn now(&self) -> Result<(Config, Tls), Failure> {
-        self.configured().map_err(|why| Failure::Unknown(why.into()))
-    }
-
+    ///
     /// # Errors
     ///
     /// What is wrong with the credentials that there are.
-    pub(crate) fn configured(&self) -> Result<(Config, Tls), Refusal> {
+    pub(crate) fn now(&self) -> Result<(Config, Tls), Refusal> {
         let credentials = self.credentials.now()?;
         let mut config = self.config.clone();
         if let Some(user) = credentials.get_user() {
@@ -41,19 +41,23 @@ impl Servers {
         if let Some(password) = credentials.get_password() {
             config.password(password);
         }
+        let has_authority = credentials.get_certificate_authority().is_some();
         let mut trust = self.trust;
-        let has_tls = credentials.get_identity().is_some()
-            || credentials.get_certificate_authority().is_some();
-        if has_tls && config.get_ssl_mode() == SslMode::Disable {
-            return Err(Refusal::new(
-                "sslmode=disable does not go with certificates; leave out one of both",
-            ));
-        }
-        if credentials.get_certificate_authority().is_some() && trust == Trust::Anybody {
+        if has_authority && trust == Trust::Anybody {
             trust = Trust::Named;
         }
-        if trust != Trust::Anybody || has_tls {
-            config.ssl_mode(SslMode::Require);
+        if config.get_hosts().iter().all(is_socket) {
+            // They are never encrypted.
+            config.ssl_mode(SslMode::Disable);
+            trust = Trust::Anybody;
+        } else if has_authority || credentials.get_identity().is_some() || trust != Trust::Anybody {
+            must_encrypt(&mut config)?;
+        }
+        if trust == Trust::Signed && !has_authority {
+            return Err(Refusal::new(
+                "sslmode=verify-ca needs a certificate-authority, because anybody can have a certificate of those that \
+                 the system trusts; give one, or sslmode=verify-full",
+            ));
         }
         #[cfg(feature = "tls")]
         let tls = tls::connector(trust, &credentials)?;
@@ -61,13 +65,42 @@ impl Servers {
         let tls = match config.get_ssl_mode() {
             SslMode::Require => {
                 return Err(Refusal::new(
-                    "TLS, which sslmode or a certificate asks for, is not in this build; build navlock with the feature `tls`",
+                    "this build has no TLS, which sslmode or a certificate asks for; build navlock with the feature `tls`",
                 ));
             }
             _ => tokio_postgres::NoTls,
         };
         Ok((config, tls))
     }
+
+    /// The same servers, or others, that are trusted no more than these.
+    pub(crate) fn trusting_as(mut self, others: &Self) -> Self {
+        self.trust = self.trust.max(others.trust);
+        if others.config.get_ssl_mode() == SslMode::Require
+            && self.config.get_ssl_mode() == SslMode::Prefer
+        {
+            self.config.ssl_mode(SslMode::Require);
+        }
+        if others.config.get_channel_binding() == ChannelBinding::Require {
+            self.config.channel_binding(ChannelBinding::Require);
+        }
+        self
+    }
+}
+
+/// Whether this is a socket of this machine.
+fn is_socket(host: &Host) -> bool {
+    !matches!(host, Host::Tcp(_))
+}
+
+fn must_encrypt(config: &mut Config) -> Result<(), Refusal> {
+    if config.get_ssl_mode() == SslMode::Disable {
+        return Err(Refusal::new(
+            "sslmode=disable does not go with certificates or with a mode that checks them: leave out one of the two",
+        ));
+    }
+    config.ssl_mode(SslMode::Require);
+    Ok(())
 }
 
 /// Shows nothing secret.

@@ -1,6 +1,6 @@
 //! TLS: which servers are believed, and what they are shown.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use navlock_core::Refusal;
 use navlock_machines::credentials::Credentials;
@@ -34,26 +34,28 @@ pub(crate) fn connector(
         Trust::Anybody => None,
         Trust::Signed | Trust::Named => {
             let roots = roots(credentials.get_certificate_authority())?;
-            let builder =
-                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&crypto));
-            let why =
-                |error| Refusal::new(format!("no certificate-authority can be used: {error}"));
+            let builder = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&crypto));
+            let why = |error| {
+                Refusal::new(format!(
+                    "there is no authority by which to check certificates ({error})"
+                ))
+            };
             Some(builder.build().map_err(why)?)
         }
     };
-    let judge = Judge { chain, is_named: trust == Trust::Named, crypto: Arc::clone(&crypto) };
+    let verifier = Verifier { chain, is_named: trust == Trust::Named, crypto: Arc::clone(&crypto) };
     let unusable = |error: Error| Refusal::new(format!("TLS cannot be used: {error}"));
     let builder = ClientConfig::builder_with_provider(crypto)
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(judge));
+        .with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = match credentials.get_identity() {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
-            let chain = chain.map_err(|error| wrong("certificate", &error))?;
-            let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong("key", &error))?;
+            let chain = chain.map_err(|_| wrong("certificate"))?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong("key"))?;
             let unusable = |error| Refusal::new(format!("the certificate cannot be used: {error}"));
             builder.with_client_auth_cert(chain, key).map_err(unusable)?
         }
@@ -63,29 +65,32 @@ pub(crate) fn connector(
 }
 
 /// Who may have signed a server's certificate: this authority, or those that the system trusts.
-fn roots(authority: Option<&[u8]>) -> Result<RootCertStore, Refusal> {
-    let mut roots = RootCertStore::empty();
-    let Some(pem) = authority else {
-        // One that cannot be used is none.
+fn roots(authority: Option<&[u8]>) -> Result<Arc<RootCertStore>, Refusal> {
+    static OF_SYSTEM: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+        let mut roots = RootCertStore::empty();
+        // One that cannot be used is left out.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        return Ok(roots);
-    };
+        Arc::new(roots)
+    });
+    let Some(pem) = authority else { return Ok(Arc::clone(&OF_SYSTEM)) };
+    let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| wrong("certificate-authority", &error))?;
-        roots
-            .add(certificate)
-            .map_err(|error| Refusal::new(format!("the certificate-authority is none: {error}")))?;
+        let certificate = certificate.map_err(|_| wrong("certificate-authority"))?;
+        roots.add(certificate).map_err(|error| {
+            Refusal::new(format!("the certificate-authority cannot be used: {error}"))
+        })?;
     }
-    Ok(roots)
+    Ok(Arc::new(roots))
 }
 
-fn wrong(what: &str, error: &rustls::pki_types::pem::Error) -> Refusal {
-    Refusal::new(format!("the {what} is no PEM: {error}"))
+/// The parser's own words may repeat a key.
+fn wrong(what: &str) -> Refusal {
+    Refusal::new(format!("the {what} is no PEM"))
 }
 
-/// Judges the certificates of servers.
+/// Verifies the certificates of servers.
 #[derive(Debug)]
-struct Judge {
+struct Verifier {
     /// Who checks who has signed one, if that matters.
     chain: Option<Arc<WebPkiServerVerifier>>,
     /// Whether the certificate has to be for the name of the server.
@@ -93,22 +98,22 @@ struct Judge {
     crypto: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Judge {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
-        between: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         // The chain is checked before the name.
-        match chain.verify_server_cert(certificate, between, name, ocsp, now) {
+        match chain.verify_server_cert(certificate, intermediates, name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.is_named => Ok(ServerCertVerified::assertion()),
-            judged => judged,
+            verified => verified,
         }
     }
 

@@ -49,7 +49,8 @@ Each store has a broker of its own. It can be started by 'navlock daemon run --s
                                        # machine asks for it; 0: never
   user = \"locks\"
   password-file = \"/etc/navlock.secret\"
-  certificate-authority = \"ca.pem\"     # for https://, in PEM, beside those of the system
+  certificate-authority = \"ca.pem\"     # in PEM; etcd: for https://, beside those of
+                                       # the system; PostgreSQL: in their place
   certificate = \"client.pem\"
   key = \"client-key.pem\"
   server-name = \"etcd.example\"

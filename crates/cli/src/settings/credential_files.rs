@@ -58,6 +58,11 @@ impl CredentialFiles {
         self.certificate_authority.is_some() || self.identity.is_some()
     }
 
+    #[cfg(feature = "postgres")]
+    pub(super) fn without_password(self) -> Self {
+        Self { password: None, ..self }
+    }
+
     /// What reads them. They are read now as well, so that errors in them are reported now, and not when a file is
     /// needed.
     ///

@@ -46,6 +46,7 @@ impl Postgres {
             let own = given.is_none().then_some(store);
             let options = options(url, own, store, file, of_file)?;
             let address = options.address().map_err(|what| of_value(&origin, what))?;
+            options.check().map_err(|what| of_value(&origin, what))?;
             Ok(Self { origin, address, options })
         }
     }
@@ -79,10 +80,10 @@ fn options(
         let what = "a URL with a password; write the password into a password-file";
         return Err(of_value(of_file, what));
     }
-    if let Some(own) = own {
-        let files = CredentialFiles::new(own, file, of_file)?;
-        options = options.credentials(files.source()?);
-    }
+    // The password is that of the store's own user. Whom the store trusts holds for any URL.
+    let files = CredentialFiles::new(store, file, of_file)?;
+    let files = if own.is_some() { files } else { files.without_password() };
+    options = options.credentials(files.source()?);
     let Times { time_to_live, margin } = times(store).map_err(|what| of_value(of_file, &what))?;
     if let Some(time) = time_to_live {
         options = options.time_to_live(time);

@@ -163,6 +163,16 @@ fn a_program_without_tls_says_how_to_build_one_with_it() {
 }
 
 #[test]
+#[cfg(all(feature = "postgres", not(feature = "tls")))]
+fn a_program_without_tls_refuses_a_postgresql_that_has_to_be_encrypted() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.navlock(&["run", "db", "true"]);
+    let url = "postgres://ada:s3cret@db/locks?sslmode=verify-full";
+    let said = refusal(command.env("NAVLOCK_POSTGRES", url));
+    assert!(said.contains("this build has no TLS") && !said.contains("s3cret"), "{said}");
+}
+
+#[test]
 fn the_settings_say_to_all_where_the_broker_is() {
     let sandbox = Sandbox::new();
     let (file, socket) = (sandbox.path("place.toml"), sandbox.path("elsewhere"));

@@ -5,6 +5,8 @@ use std::{
     io::{ErrorKind, Read, Write},
     os::{fd::AsFd, unix::process::ExitStatusExt},
     process::{Child, Command},
+    thread,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -14,7 +16,10 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-use crate::sandbox::{NAVLOCK, Output, Sandbox, eventually, wait};
+use crate::{
+    sandbox::{NAVLOCK, Output, Sandbox, eventually, wait},
+    worker::TIMEOUT,
+};
 
 /// A terminal, and the process that leads its session.
 pub(crate) struct Terminal {
@@ -53,7 +58,11 @@ impl Terminal {
     }
 
     pub(crate) fn sees(&mut self, what: &str) {
-        eventually(&format!("{what:?} is seen"), || self.look().contains(what));
+        let since = Instant::now();
+        while !self.look().contains(what) {
+            assert!(since.elapsed() < TIMEOUT, "{what:?} is not seen in {:?}", self.look());
+            thread::park_timeout(Duration::from_millis(5));
+        }
     }
 
     /// All that was seen so far.
@@ -184,7 +193,7 @@ fn who_runs_sudo_is_told_at_a_terminal_whose_locks_these_are() {
 /// A script that counts the signals that it gets, and prints the count when it is told to end. A shell heeds a
 /// signal between two commands, and can miss one that comes just before it blocks in a command of its own. So
 /// scripts with traps do not `read`.
-const COUNTS: &str = "trap 'n=x$n; echo got' INT; trap 'echo counted $n.; exit 7' TERM; \
+const COUNTS: &str = "trap 'n=x$n; echo got' INT; trap 'echo passed on' USR1; trap 'echo counted $n.; exit 7' TERM; \
                       echo ready; while :; do sleep 0.01; done";
 
 #[test]
@@ -192,6 +201,9 @@ fn an_interrupt_from_the_keyboard_reaches_the_command_once() {
     let sandbox = Sandbox::new();
     let mut terminal = Terminal::run(&sandbox, 80, &["run", "db", "sh", "-c", COUNTS]);
     terminal.sees("ready");
+    // What comes while the command begins is passed on in any case. That is over now.
+    kill_process(Pid::from_child(&terminal.leader), Signal::USR1).unwrap();
+    terminal.sees("passed on");
     terminal.press("\u{3}");
     terminal.sees("got");
     // This signal is passed on after any other that would be.

@@ -18,8 +18,12 @@ pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
         Err(error) => {
             let remedy = match &error {
                 Error::Unreachable(why) if why.kind() == UnreachableKind::Unauthenticated => {
-                    "mend the user in the URL, and the password-file in the settings; if the server takes only encrypted \
-                     connections, use a tunnel"
+                    "mend the user in the URL, and the password-file or the certificate in the settings; pg_hba.conf says whom the \
+                     server lets in, and whether only encrypted"
+                }
+                _ if error.to_string().contains("certificate") => {
+                    "mend the certificate-authority in the settings or the server's certificate, which has to be for the \
+                     name in the URL unless that says sslmode=verify-ca"
                 }
                 _ => "start it, or mend the URL in the settings",
             };
@@ -61,7 +65,7 @@ fn of_health(postgres: &Postgres, health: &Health) -> Vec<Check> {
 fn calls(health: &Health) -> Check {
     let time = match &health.round_trip {
         Ok(time) => *time,
-        Err(error) => return Check::fail(CALLS, error).remedy("mend what it says, and try again"),
+        Err(error) => return Check::fail(CALLS, error).remedy("mend what it says, and try again; after a crash wait with a running broker, for as long as a lease lasts"),
     };
     let detail = format!(
         "answered after {} (median); others get the locks of a machine that is silent for {}",

@@ -108,6 +108,9 @@ impl PassedOn {
 
     /// Passes on to the command all signals that came before the command was there, also by the terminal's
     /// ^C. Returns those that ask for an end.
+    ///
+    /// Nothing tells when a signal has come. So one that comes between the command's first instruction and this is
+    /// passed on as well, and the command gets it twice: it is not lost.
     pub fn pass_on_early(&mut self, child: &Child) -> Vec<Told> {
         self.pass_to(Some(child), |_, _| false)
     }
