@@ -4,41 +4,31 @@
 //! rotated from round to round. The floor is what a row cannot do without, by the same driver: the least that tells
 //! others of a lock.
 
+mod floors;
+mod repeat;
 #[path = "../../crates/postgres/tests/server/mod.rs"]
 mod server;
 
 use std::{
     fmt::Write as _,
-    future::poll_fn,
-    sync::{
-        Barrier,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use navlock::{LockManager, PostgresOptions, UserAgent, blocking::block_on};
-use tokio::{runtime::Runtime, sync::mpsc, time::timeout};
-use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use self::server::Server;
+use self::{
+    floors::{advisory, notified, rows, rows_of_machines},
+    repeat::{HANDOVERS, MACHINES, TIME_TO_LIVE, WAIT, at_once, each},
+    server::Server,
+};
 use crate::{
     args::Args,
     environment::{Environment, versions},
     harness::{Scale, Summary},
     report::{collect, number},
 };
-
-/// How long leases last, and how long anything may take: longer than any measurement.
-const TIME_TO_LIVE: Duration = Duration::from_secs(60);
-
-/// How many machines, in the row of several.
-const MACHINES: usize = 8;
-
-/// How long who gets a lock has waited for it, and how often.
-const WAIT: Duration = Duration::from_millis(15);
-const HANDOVERS: usize = 100;
 
 /// How many wait in the crowd, at four machines.
 const CROWD: usize = 100;
@@ -269,33 +259,6 @@ fn machines(server: &Server, name: &str, count: usize) -> Result<f64, String> {
     })
 }
 
-/// Prepares the work of several machines, and does it at once. Microseconds for each repetition.
-fn at_once<W: FnOnce() -> Result<(), String> + Send>(
-    count: usize,
-    prepare: impl Fn(usize) -> Result<W, String>,
-) -> Result<f64, String> {
-    let work = (0..MACHINES).map(prepare).collect::<Result<Vec<_>, _>>()?;
-    let begin = Barrier::new(MACHINES + 1);
-    thread::scope(|scope| {
-        let begin = &begin;
-        let all: Vec<_> = work
-            .into_iter()
-            .map(|work| {
-                scope.spawn(move || {
-                    begin.wait();
-                    work()
-                })
-            })
-            .collect();
-        begin.wait();
-        let since = Instant::now();
-        for one in all {
-            one.join().map_err(|_| "a machine has failed")??;
-        }
-        Ok(each(since.elapsed(), count / MACHINES * MACHINES))
-    })
-}
-
 fn handover(server: &Server, name: &str, count: usize) -> Result<f64, String> {
     crate::handover::handover(|| locks(server, 0), name, WAIT, count.min(HANDOVERS))
 }
@@ -324,103 +287,4 @@ fn crowd(server: &Server, name: &str, _: usize) -> Result<f64, String> {
         }
         Ok(each(since.elapsed(), CROWD))
     })
-}
-
-/// A session of the driver, on a runtime of its own. What it hears of goes to the receiver.
-struct Session {
-    runtime: Runtime,
-    client: Client,
-    heard: mpsc::UnboundedReceiver<()>,
-}
-
-impl Session {
-    fn new(server: &Server) -> Result<Self, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
-        let (tell, heard) = mpsc::unbounded_channel();
-        let client = runtime.block_on(async {
-            let (client, mut connection) = tokio_postgres::connect(&server.url(), NoTls).await?;
-            tokio::spawn(async move {
-                while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-                    if matches!(message, AsyncMessage::Notification(_)) {
-                        let _ = tell.send(());
-                    }
-                }
-            });
-            Ok::<_, tokio_postgres::Error>(client)
-        });
-        Ok(Self { runtime, client: client.map_err(|error| error.to_string())?, heard })
-    }
-
-    fn call(&self, text: &str) -> Result<(), String> {
-        let done = self.runtime.block_on(self.client.simple_query(text));
-        done.map(drop).map_err(|error| error.to_string())
-    }
-
-    fn hear(&mut self) -> Result<(), String> {
-        let heard = async { timeout(TIME_TO_LIVE, self.heard.recv()).await };
-        let heard = self.runtime.block_on(heard);
-        heard.map(drop).map_err(|_| "nothing was heard".to_owned())
-    }
-
-    /// Does these two so often. Microseconds for each time.
-    fn repeat(&self, texts: [&str; 2], count: usize) -> Result<f64, String> {
-        let since = Instant::now();
-        for _ in 0..count {
-            for text in texts {
-                self.call(text)?;
-            }
-        }
-        Ok(each(since.elapsed(), count))
-    }
-}
-
-fn texts(name: &str) -> [String; 2] {
-    [
-        format!("insert into floor values ('{name}')"),
-        format!("delete from floor where name = '{name}'"),
-    ]
-}
-
-fn rows(server: &Server, name: &str, count: usize) -> Result<f64, String> {
-    let [insert, delete] = texts(name);
-    let session = Session::new(server)?;
-    session.repeat([&insert, &delete], 1)?;
-    session.repeat([&insert, &delete], count)
-}
-
-fn advisory(server: &Server, _: &str, count: usize) -> Result<f64, String> {
-    Session::new(server)?
-        .repeat(["select pg_advisory_lock(7)", "select pg_advisory_unlock(7)"], count)
-}
-
-fn rows_of_machines(server: &Server, name: &str, count: usize) -> Result<f64, String> {
-    at_once(count, |nth| {
-        let (session, [insert, delete]) = (Session::new(server)?, texts(&format!("{name}/{nth}")));
-        session.repeat([&insert, &delete], 1)?;
-        Ok(move || session.repeat([&insert, &delete], count / MACHINES).map(drop))
-    })
-}
-
-/// One writes and notifies, and the other one hears it and reads.
-fn notified(server: &Server, _: &str, count: usize) -> Result<f64, String> {
-    let (teller, mut hearer) = (Session::new(server)?, Session::new(server)?);
-    hearer.call("listen turn")?;
-    let mut samples = Vec::new();
-    for _ in 0..count.min(HANDOVERS) {
-        thread::sleep(WAIT);
-        let since = Instant::now();
-        teller.call("update turn set n = n + 1; notify turn")?;
-        hearer.hear()?;
-        hearer.call("select n from turn")?;
-        samples.push(since.elapsed().as_secs_f64() * 1e6);
-    }
-    Ok(Summary::of(samples).median)
-}
-
-/// Microseconds for each of so many.
-fn each(time: Duration, count: usize) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "there are some hundreds at most")]
-    let count = count.max(1) as f64;
-    time.as_secs_f64() * 1e6 / count
 }

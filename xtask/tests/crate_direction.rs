@@ -46,6 +46,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 23] = [
             "navlock-core",
             "navlock-engine",
             "navlock-etcd-client",
+            "navlock-postgres",
             "navlock-platform",
             "navlock-wire",
             "navlock-boa",

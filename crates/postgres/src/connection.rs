@@ -187,12 +187,14 @@ impl Session {
         servers: &Servers,
         heard: Option<mpsc::UnboundedSender<String>>,
     ) -> Result<Self, Failure> {
-        let (mut config, tls) = servers.now().map_err(|why| Failure::Unknown(why.into()))?;
-        let connected = match config.connect(tls.clone()).await {
+        let now = || servers.now().map_err(|why| Failure::Unknown(why.into()));
+        let (config, tls) = now()?;
+        let connected = match config.connect(tls).await {
             // As with libpq: encryption was only preferred.
             Err(error)
                 if config.get_ssl_mode() == SslMode::Prefer && failures::is_of_tls(&error) =>
             {
+                let (mut config, tls) = now()?;
                 config.ssl_mode(SslMode::Disable).connect(tls).await
             }
             connected => connected,

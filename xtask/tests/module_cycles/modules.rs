@@ -73,7 +73,8 @@ impl<'a> Modules<'a> {
                     found.extend(self.add_file(Some(this), &beside, &folder.join(&name)));
                     let within = folder.join(&name).join("mod.rs");
                     found.extend(self.add_file(Some(this), &within, &folder.join(&name)));
-                    for elsewhere in module.attrs.iter().filter_map(|is| path_of(is, folder)) {
+                    let beside = file.parent().expect("a source is in a folder");
+                    for elsewhere in module.attrs.iter().filter_map(|is| path_of(is, beside)) {
                         let folder = elsewhere.parent().expect("it is in a folder");
                         found.extend(self.add_file(Some(this), &elsewhere, folder));
                     }
