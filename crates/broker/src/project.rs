@@ -195,8 +195,11 @@ fn plain(mut text: &str) -> String {
                 text[2..].find("*/").map_or((1, true), |length| (length + 4, false))
             }
             '}' | ']' => {
-                let before = plain.trim_end();
-                plain.truncate(before.strip_suffix(',').unwrap_or(before).len());
+                if let Some(rest) =
+                    plain.trim_end_matches([' ', '\t', '\n', '\r']).strip_suffix(',')
+                {
+                    plain.truncate(rest.len());
+                }
                 (1, true)
             }
             other => (other.len_utf8(), true),
