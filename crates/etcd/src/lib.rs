@@ -107,7 +107,7 @@ pub use crate::{
     strays::{evict, strays},
 };
 pub use navlock_machines::{
-    credentials::Credentials,
+    credentials::{CredentialSource, Credentials},
     eviction::Evict,
     strays::{Blocked, Stray},
 };

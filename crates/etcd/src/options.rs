@@ -1,6 +1,6 @@
 //! Options: which etcd cluster to use, and how.
 
-use std::{error, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use navlock_core::{Error, Refusal};
 use navlock_machines::{
@@ -126,42 +126,24 @@ impl EtcdOptions {
         self
     }
 
-    /// Trusts servers whose certificate is signed by this one, in PEM, in addition to the servers
-    /// that the system trusts. This is for endpoints that begin with `https://`.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
-        let pem = pem.as_ref().to_vec();
-        self.credentials.change(move |given| given.certificate_authority(&pem));
-        self
-    }
-
-    /// Shows this certificate to servers. The certificate and its key are in PEM.
+    /// Connects with these credentials, in place of those that were given to these options before.
     ///
     /// ```no_run
     /// use std::fs;
     ///
-    /// use navlock::EtcdOptions;
+    /// use navlock::{Credentials, EtcdOptions};
     ///
-    /// let options = EtcdOptions::new(["https://etcd.example.org:2379"])
+    /// let credentials = Credentials::new()
     ///     .certificate_authority(fs::read("/etc/my-app/ca.pem")?)
     ///     .identity(fs::read("/etc/my-app/client.pem")?, fs::read("/etc/my-app/client.key")?);
+    /// let options = EtcdOptions::new(["https://etcd.example.org:2379"]).credentials(credentials);
     /// # drop(options);
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        let (certificate, key) = (certificate.as_ref().to_vec(), key.as_ref().to_vec());
-        self.credentials.change(move |given| given.identity(&certificate, &key));
-        self
-    }
-
-    /// Gets the credentials from `source`, in place of those that were given to these options before. It is
-    /// called whenever a connection is made, and again when a connection fails. This is for certificates
-    /// and passwords that are valid for a short time only. `source` is called on the thread that speaks
-    /// to etcd, so it should not take long. If it fails, it returns the reason, which is
-    /// an error or a text, and is called again later.
+    ///
+    /// For certificates and passwords that are valid for a short time only, a function takes their place. It is called
+    /// whenever a connection is made, and again when a connection fails, on the thread that speaks to etcd, so it should
+    /// not take long. If it fails, it returns the reason, which is an error or a text, and is called again later.
     ///
     /// ```
     /// use std::{fs, io};
@@ -176,14 +158,8 @@ impl EtcdOptions {
     /// # drop(options);
     /// ```
     #[must_use]
-    pub fn credentials<E>(
-        mut self,
-        source: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static,
-    ) -> Self
-    where
-        E: Into<Box<dyn error::Error + Send + Sync>>,
-    {
-        self.credentials = CredentialSource::asked(source);
+    pub fn credentials(mut self, source: impl Into<CredentialSource>) -> Self {
+        self.credentials = source.into();
         self
     }
 

@@ -62,16 +62,24 @@ impl Secured {
         Self { server, authority, files }
     }
 
-    /// What is right, but for who we are.
-    fn options(&self) -> EtcdOptions {
-        EtcdOptions::new([format!("https://{}", self.server.endpoint())])
-            .certificate_authority(&self.authority.pem)
-            .server_name(NAME)
+    fn endpoint(&self) -> String {
+        format!("https://{}", self.server.endpoint())
     }
 
-    fn identify(&self, options: EtcdOptions) -> EtcdOptions {
+    /// What is right, with these credentials.
+    fn options(&self, credentials: Credentials) -> EtcdOptions {
+        EtcdOptions::new([self.endpoint()]).credentials(credentials).server_name(NAME)
+    }
+
+    /// Trusts who has signed etcd's certificate.
+    fn trusting(&self) -> Credentials {
+        Credentials::new().certificate_authority(&self.authority.pem)
+    }
+
+    /// Shows a certificate that etcd trusts.
+    fn identified(&self, credentials: Credentials) -> Credentials {
         let Identity { certificate, key } = self.authority.sign("client");
-        options.identity(certificate, key)
+        credentials.identity(certificate, key)
     }
 }
 
@@ -90,7 +98,7 @@ fn refusal(options: EtcdOptions) -> String {
 fn a_machine_with_a_certificate_locks() {
     let etcd = Secured::start();
     let [a, b] = [(); 2].map(|()| {
-        let machine = server::connect(&etcd.identify(etcd.options()));
+        let machine = server::connect(&etcd.options(etcd.identified(etcd.trusting())));
         machine.lock_manager("bucket")
     });
     let guard = block_on_timeout(a.lock("db"), DEADLINE).expect("it comes to an end").unwrap();
@@ -104,10 +112,10 @@ fn a_machine_with_a_certificate_locks() {
 #[test]
 fn a_machine_with_no_certificate_or_a_wrong_one_is_refused() {
     let etcd = Secured::start();
-    refusal(etcd.options());
+    refusal(etcd.options(etcd.trusting()));
     // One that another has signed.
     let Identity { certificate, key } = Authority::new().sign("client");
-    refusal(etcd.options().identity(certificate, key));
+    refusal(etcd.options(etcd.trusting().identity(certificate, key)));
     // No TLS at all.
     refusal(EtcdOptions::new([etcd.server.endpoint()]));
 }
@@ -115,7 +123,7 @@ fn a_machine_with_no_certificate_or_a_wrong_one_is_refused() {
 #[test]
 fn a_machine_that_is_refused_is_told_the_remedy() {
     let etcd = Secured::start();
-    let error = refusal(etcd.options());
+    let error = refusal(etcd.options(etcd.trusting()));
     assert!(error.contains("certificate"), "{error}");
     let error = refusal(EtcdOptions::new([etcd.server.endpoint()]));
     assert!(error.contains("https"), "{error}");
@@ -124,17 +132,15 @@ fn a_machine_that_is_refused_is_told_the_remedy() {
 #[test]
 fn an_etcd_that_is_not_the_one_is_refused() {
     let etcd = Secured::start();
-    let endpoint = format!("https://{}", etcd.server.endpoint());
     // Somebody has signed it whom we do not trust.
-    let other = Authority::new();
-    let stranger = EtcdOptions::new([&endpoint]).certificate_authority(other.pem).server_name(NAME);
-    let error = refusal(etcd.identify(stranger));
+    let stranger = Credentials::new().certificate_authority(Authority::new().pem);
+    let error = refusal(etcd.options(etcd.identified(stranger)));
     assert!(error.contains("invalid peer certificate"), "{error}");
     // Its certificate is for another name than the endpoint's, or than is expected.
-    let nameless = EtcdOptions::new([&endpoint]).certificate_authority(&etcd.authority.pem);
-    let error = refusal(etcd.identify(nameless));
+    let right = etcd.identified(etcd.trusting());
+    let error = refusal(EtcdOptions::new([etcd.endpoint()]).credentials(right.clone()));
     assert!(error.contains("not valid for name \"127.0.0.1\""), "{error}");
-    let error = refusal(etcd.identify(etcd.options().server_name("other.test")));
+    let error = refusal(etcd.options(right).server_name("other.test"));
     assert!(error.contains("not valid for name \"other.test\""), "{error}");
 }
 
@@ -159,12 +165,11 @@ fn locks_outlive_the_certificates_that_they_were_taken_with() {
     let mut etcd = Secured::start();
     let ours = TempDir::new().unwrap();
     write_identity(&ours, &etcd.authority, "client");
-    let endpoint = format!("https://{}", etcd.server.endpoint());
     let read = {
         let ours = ours.path().to_owned();
         move || read_identity(&ours)
     };
-    let options = EtcdOptions::new([endpoint]).server_name(NAME).credentials(read);
+    let options = EtcdOptions::new([etcd.endpoint()]).server_name(NAME).credentials(read);
     let machine = server::connect(&options.time_to_live(Duration::from_secs(60)));
     let locks = machine.lock_manager("bucket");
     let guard = block_on_timeout(locks.lock("db"), DEADLINE).expect("it comes to an end").unwrap();
@@ -186,10 +191,9 @@ fn locks_outlive_the_certificates_that_they_were_taken_with() {
 fn files_that_cannot_be_read_are_an_error_at_first_and_waited_for_later() {
     let mut etcd = Secured::start();
     let ours = TempDir::new().unwrap();
-    let endpoint = format!("https://{}", etcd.server.endpoint());
     let path = ours.path().to_owned();
     let read = move || read_identity(&path);
-    let options = EtcdOptions::new([endpoint]).server_name(NAME).credentials(read);
+    let options = EtcdOptions::new([etcd.endpoint()]).server_name(NAME).credentials(read);
     let error = block_on_timeout(navlock_etcd::etcd(options.clone()), DEADLINE);
     let error = error.expect("it comes to an end").unwrap_err();
     assert!(matches!(&error, Error::Refused(_)), "{error:?}");
@@ -225,11 +229,10 @@ fn is_told(options: &EtcdOptions, what: &str) {
 #[test]
 fn a_machine_that_does_not_trust_etcds_certificate_is_told_the_missing_option() {
     let etcd = Secured::start();
-    let endpoint = format!("https://{}", etcd.server.endpoint());
-    let nobody_known = EtcdOptions::new([&endpoint]).server_name(NAME);
-    is_told(&etcd.identify(nobody_known), "as certificate-authority");
-    let nameless = EtcdOptions::new([&endpoint]).certificate_authority(&etcd.authority.pem);
-    is_told(&etcd.identify(nameless), "as server-name");
+    let nobody_known = etcd.options(etcd.identified(Credentials::new()));
+    is_told(&nobody_known, "as certificate-authority");
+    let right = etcd.identified(etcd.trusting());
+    is_told(&EtcdOptions::new([etcd.endpoint()]).credentials(right), "as server-name");
 }
 
 #[test]

@@ -35,6 +35,10 @@ impl Credentials {
     }
 
     /// Trusts servers whose certificate is signed by this one, in PEM. This needs the feature `tls`.
+    ///
+    /// Etcd's endpoints have to begin with `https://`, and servers that the system trusts are trusted as well. Of
+    /// PostgreSQL's servers, only those with such a certificate are trusted, and it has to be for the name in the URL,
+    /// unless the URL says `sslmode=verify-ca`.
     #[must_use]
     pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
         self.certificate_authority = Some(pem.as_ref().to_vec());
@@ -84,9 +88,13 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where the credentials of each connection come from.
+/// Where the credentials of each connection come from: [`Credentials`], which do not change, or a function that is
+/// called whenever a connection is made. If the function fails, it returns the reason, which is an error or a text.
 #[derive(Clone)]
-pub enum CredentialSource {
+pub struct CredentialSource(Source);
+
+#[derive(Clone)]
+enum Source {
     /// They were given once.
     Given(Credentials),
     /// They are asked for.
@@ -94,26 +102,12 @@ pub enum CredentialSource {
 }
 
 impl CredentialSource {
-    /// Asks for them, whenever a connection is made.
-    pub fn asked<E>(source: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static) -> Self
-    where
-        E: Into<Box<dyn error::Error + Send + Sync>>,
-    {
-        let refusal = |error: E| {
-            let error: Box<dyn error::Error + Send + Sync> = error.into();
-            Refusal::from(error)
-        };
-        Self::Asked(Arc::new(move || source().map_err(refusal)))
-    }
-
     /// Changes them, also those that are asked for.
-    pub fn change(
-        &mut self,
-        how: impl Fn(Credentials) -> Credentials + Clone + Send + Sync + 'static,
-    ) {
-        *self = match std::mem::take(self) {
-            Self::Given(credentials) => Self::Given(how(credentials)),
-            Self::Asked(source) => Self::Asked(Arc::new(move || source().map(&how))),
+    #[doc(hidden)]
+    pub fn change(&mut self, how: impl Fn(Credentials) -> Credentials + Send + Sync + 'static) {
+        *self = match std::mem::take(self).0 {
+            Source::Given(credentials) => how(credentials).into(),
+            Source::Asked(source) => Self(Source::Asked(Arc::new(move || source().map(&how)))),
         };
     }
 
@@ -122,26 +116,47 @@ impl CredentialSource {
     /// # Errors
     ///
     /// Why there are none.
+    #[doc(hidden)]
     pub fn now(&self) -> Result<Credentials, Refusal> {
-        match self {
-            Self::Given(credentials) => Ok(credentials.clone()),
-            Self::Asked(source) => source(),
+        match &self.0 {
+            Source::Given(credentials) => Ok(credentials.clone()),
+            Source::Asked(source) => source(),
         }
     }
 }
 
 impl Default for CredentialSource {
     fn default() -> Self {
-        Self::Given(Credentials::default())
+        Credentials::default().into()
+    }
+}
+
+impl From<Credentials> for CredentialSource {
+    fn from(credentials: Credentials) -> Self {
+        Self(Source::Given(credentials))
+    }
+}
+
+impl<F, E> From<F> for CredentialSource
+where
+    F: Fn() -> Result<Credentials, E> + Send + Sync + 'static,
+    E: Into<Box<dyn error::Error + Send + Sync>>,
+{
+    fn from(source: F) -> Self {
+        let refusal = |error: E| {
+            let error: Box<dyn error::Error + Send + Sync> = error.into();
+            Refusal::from(error)
+        };
+        Self(Source::Asked(Arc::new(move || source().map_err(refusal))))
     }
 }
 
 /// Shows nothing secret.
 impl fmt::Debug for CredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given(credentials) => credentials.fmt(f),
-            Self::Asked(_) => f.write_str("asked for"),
+        match &self.0 {
+            Source::Given(credentials) => credentials.fmt(f),
+            Source::Asked(_) => f.write_str("asked for"),
         }
     }
 }
@@ -155,7 +170,7 @@ mod tests {
         let mut source = CredentialSource::default();
         source.change(|given| given.user("ada", "first"));
         assert_eq!(source.now().unwrap(), Credentials::new().user("ada", "first"));
-        source = CredentialSource::asked(|| Ok::<_, String>(Credentials::new().identity("c", "k")));
+        source = (|| Ok::<_, String>(Credentials::new().identity("c", "k"))).into();
         source.change(|given| given.password("second"));
         let expected = Credentials::new().identity("c", "k").password("second");
         assert_eq!(source.now().unwrap(), expected);

@@ -1,3 +1,3 @@
 //! Locks that all machines share which use one etcd.
 
-pub use navlock_etcd::{Credentials, EtcdOptions, EtcdReach, etcd};
+pub use navlock_etcd::{CredentialSource, Credentials, EtcdOptions, EtcdReach, etcd};

@@ -6,4 +6,4 @@ pub use navlock_postgres::{
 };
 
 #[cfg(not(feature = "etcd"))]
-pub use navlock_postgres::Credentials;
+pub use navlock_postgres::{CredentialSource, Credentials};

@@ -15,7 +15,13 @@ pub(crate) const RECOVERING: &str = "the locks are being put back after a crash 
 /// What has to be done about this error.
 pub(crate) fn of(error: Error) -> Failure {
     let Some(told) = error.as_db_error() else {
-        let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        let mut why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        if is_of_handshake(&error) {
+            why.push_str(
+                "; mend the certificate-authority, or the server's certificate, which has to be for the name in the URL \
+                 unless that says sslmode=verify-ca",
+            );
+        }
         return Failure::Unknown(
             Unreachable::new(UnreachableKind::Unavailable, why).caused_by(error),
         );
@@ -66,7 +72,11 @@ pub(crate) fn is_of_server(error: &Error) -> bool {
 
 /// Whether encryption was not possible, or not wanted: the handshake has failed, or nobody is let in by it.
 pub(crate) fn is_of_tls(error: &Error) -> bool {
-    let handshake = error.source().and_then(|why| why.downcast_ref::<io::Error>());
-    handshake.is_some_and(|why| why.kind() == io::ErrorKind::InvalidData)
-        || error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
+    is_of_handshake(error) || error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
+}
+
+/// Whether the handshake of TLS has failed.
+fn is_of_handshake(error: &Error) -> bool {
+    let why = error.source().and_then(|why| why.downcast_ref::<io::Error>());
+    why.is_some_and(|why| why.kind() == io::ErrorKind::InvalidData)
 }

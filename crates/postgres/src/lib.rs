@@ -73,7 +73,10 @@ pub use crate::{
     reach::{PostgresReach, postgres},
     schema::{init, remove, schema},
 };
-pub use navlock_machines::{credentials::Credentials, eviction::Evict};
+pub use navlock_machines::{
+    credentials::{CredentialSource, Credentials},
+    eviction::Evict,
+};
 
 /// What the store is called in messages to people.
 const STORE: &str = "PostgreSQL";

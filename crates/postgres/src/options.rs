@@ -1,12 +1,9 @@
 //! Options: which PostgreSQL to use, and how.
 
-use std::{error, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use navlock_core::{Error, Refusal};
-use navlock_machines::{
-    credentials::{CredentialSource, Credentials},
-    key_store::KeeperOptions,
-};
+use navlock_machines::{credentials::CredentialSource, key_store::KeeperOptions};
 use tokio_postgres::{Config, config::Host};
 
 use crate::{servers::Servers, trust::trust};
@@ -75,41 +72,18 @@ impl PostgresOptions {
         self
     }
 
-    /// Speaks only to servers whose certificate is signed by this one, in PEM, and is for the name in the URL. With
-    /// `sslmode=verify-ca` in the URL the name does not matter.
+    /// Connects with these credentials, in place of those that were given to these options before.
     ///
-    /// Without an authority, `sslmode=verify-full` trusts those that the system trusts. With other modes the
-    /// connection is encrypted if the server can do that, or has to be (`require`), and any certificate is good.
-    #[cfg(feature = "tls")]
+    /// Without a certificate's authority, `sslmode=verify-full` in the URL trusts the authorities that the system trusts.
+    /// With other modes the connection is encrypted if the server can do that, or has to be (`require`), and any
+    /// certificate is good.
+    ///
+    /// For certificates and passwords that are valid for a short time only, a function takes the place of the
+    /// credentials. It is called whenever a connection is made, on the thread that speaks to PostgreSQL, so it should not
+    /// take long. If it fails, it returns the reason, which is an error or a text, and is called again later.
     #[must_use]
-    pub fn certificate_authority(mut self, pem: impl AsRef<[u8]>) -> Self {
-        let pem = pem.as_ref().to_vec();
-        self.credentials.change(move |given| given.certificate_authority(&pem));
-        self
-    }
-
-    /// Shows this certificate to servers. The certificate and its key are in PEM.
-    #[cfg(feature = "tls")]
-    #[must_use]
-    pub fn identity(mut self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
-        let (certificate, key) = (certificate.as_ref().to_vec(), key.as_ref().to_vec());
-        self.credentials.change(move |given| given.identity(&certificate, &key));
-        self
-    }
-
-    /// Gets the credentials from `source`, in place of those that were given to these options before. It is called whenever
-    /// a connection is made. This is for certificates and passwords that are valid for a short time only. `source` is
-    /// called on the thread that speaks to PostgreSQL, so it should not take long. If it fails, it returns the reason,
-    /// which is an error or a text, and is called again later.
-    #[must_use]
-    pub fn credentials<E>(
-        mut self,
-        source: impl Fn() -> Result<Credentials, E> + Send + Sync + 'static,
-    ) -> Self
-    where
-        E: Into<Box<dyn error::Error + Send + Sync>>,
-    {
-        self.credentials = CredentialSource::asked(source);
+    pub fn credentials(mut self, source: impl Into<CredentialSource>) -> Self {
+        self.credentials = source.into();
         self
     }
 

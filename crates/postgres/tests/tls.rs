@@ -96,7 +96,8 @@ fn a_connection_is_encrypted_if_the_server_can_do_that() {
 fn a_server_shows_who_it_is_if_it_is_asked() {
     let (server, authority) = secured(ENCRYPTED);
     let by = |name: &str, parameters: &str, authority: &Authority| {
-        options(&server, name, parameters).certificate_authority(&authority.pem)
+        let trusting = Credentials::new().certificate_authority(&authority.pem);
+        options(&server, name, parameters).credentials(trusting)
     };
     for parameters in ["", "sslmode=require", "sslmode=verify-full"] {
         lock(&connect(&by(NAME, parameters, &authority)));
@@ -120,15 +121,18 @@ fn a_server_shows_who_it_is_if_it_is_asked() {
 #[test]
 fn a_machine_shows_who_it_is() {
     let (server, authority) = secured("hostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n");
-    let known = options(&server, NAME, "").certificate_authority(&authority.pem);
+    let trusting = Credentials::new().certificate_authority(&authority.pem);
+    let showing = |certificate: &str, key: &str| {
+        options(&server, NAME, "").credentials(trusting.clone().identity(certificate, key))
+    };
     let Identity { certificate, key } = authority.sign("client");
-    lock(&connect(&known.clone().identity(&certificate, &key)));
-    let said = refusal(known.clone());
+    lock(&connect(&showing(&certificate, &key)));
+    let said = refusal(options(&server, NAME, "").credentials(trusting.clone()));
     assert!(said.contains("requires a valid client certificate"), "{said}");
     // As a key looks whose lines were lost.
-    let said = refusal(known.clone().identity(&certificate, key.replace('\n', "")));
+    let said = refusal(showing(&certificate, &key.replace('\n', "")));
     assert!(said.contains("the key is no PEM") && !said.contains("45"), "{said}");
-    let said = refusal(known.identity("no certificate", &key));
+    let said = refusal(showing("no certificate", &key));
     assert!(said.contains("the certificate"), "{said}");
 }
 

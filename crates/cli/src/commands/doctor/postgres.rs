@@ -21,11 +21,7 @@ pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
                     "mend the user in the URL, and the password-file or the certificate in the settings; pg_hba.conf says whom the \
                      server lets in, and whether only encrypted"
                 }
-                _ if error.to_string().contains("certificate") => {
-                    "mend the certificate-authority in the settings or the server's certificate, which has to be for the \
-                     name in the URL unless that says sslmode=verify-ca"
-                }
-                _ => "start it, or mend the URL in the settings",
+                _ => "start it, or mend the URL or the certificates in the settings",
             };
             let what = format!("{WHAT} {}", postgres.address);
             vec![Check::fail(what, error).remedy(remedy)]
