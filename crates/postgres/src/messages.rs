@@ -53,11 +53,22 @@ pub(crate) type Concerned = Vec<(i64, String)>;
 pub(crate) struct Transacted {
     #[serde(flatten)]
     stamp: Stamp,
-    succeeded: bool,
+    /// Whether the checks hold of the transaction, and of those within it that were run.
+    path: Vec<bool>,
+    /// What was found by the steps that find something.
     results: Vec<Value>,
-    /// What was changed: a place, the revision of the change before, the keys.
-    pub(crate) news: Vec<(String, i64, Vec<Told>)>,
-    pub(crate) others: Concerned,
+    news: Vec<News>,
+}
+
+/// A place, who watches it, the revision of the change before, and the key.
+type News = (String, Option<Vec<i64>>, Option<i64>, Told);
+
+/// What was changed in a place.
+pub(crate) struct Change {
+    pub(crate) place: String,
+    /// The revision of the change before, if anybody watches the place.
+    pub(crate) before: Option<i64>,
+    pub(crate) keys: Vec<Told>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -214,41 +225,53 @@ impl Transacted {
     ///
     /// [`Failure::Unknown`] if it answers something else.
     pub(crate) fn answer(&self, of: &Transaction) -> Result<Answer, Failure> {
+        let mut rest = (self.path.iter(), self.results.iter());
         let strange = || Failure::unknown("an answer to another transaction");
-        answer(of, self.stamp, self.succeeded, &self.results).ok_or_else(strange)
+        answer(of, self.stamp, &mut rest).ok_or_else(strange)
+    }
+
+    /// What was changed, by place, and which listeners have to be notified.
+    pub(crate) fn changes(self) -> (Vec<Change>, Concerned) {
+        let (mut changes, mut concerned) = (Vec::<Change>::new(), Concerned::new());
+        for (place, listeners, before, told) in self.news {
+            concerned.extend(listeners.into_iter().flatten().map(|who| (who, place.clone())));
+            match changes.last_mut() {
+                Some(last) if last.place == place => last.keys.push(told),
+                _ => changes.push(Change { place, before, keys: vec![told] }),
+            }
+        }
+        (changes, concerned)
     }
 }
 
-fn answer(of: &Transaction, stamp: Stamp, succeeded: bool, results: &[Value]) -> Option<Answer> {
+fn answer<'a>(
+    of: &Transaction,
+    stamp: Stamp,
+    rest: &mut (impl Iterator<Item = &'a bool>, impl Iterator<Item = &'a Value>),
+) -> Option<Answer> {
+    let succeeded = *rest.0.next()?;
     let steps = if succeeded { &of.then } else { &of.or_else };
-    let results = steps.iter().zip(results).map(|(step, value)| result(step, stamp, value));
-    Some(Answer {
-        revision: stamp.revision,
-        cluster: stamp.store,
-        succeeded,
-        results: results.collect::<Option<_>>()?,
-    })
-}
-
-fn result(step: &Step, stamp: Stamp, value: &Value) -> Option<StepResult> {
-    Some(match step {
-        Step::Put { .. } | Step::Delete(_) => StepResult::Done,
-        Step::Get(_) => StepResult::Got(value.as_i64()),
-        Step::Count(..) => StepResult::Counted(value.as_i64()?),
-        Step::First(..) => StepResult::First(if value.is_null() {
-            None
-        } else {
-            Some(Box::new(Told::deserialize(value).ok()?.key_value()?))
-        }),
-        Step::DeleteRange(..) => {
-            let keys = value.as_array()?.iter();
-            let bytes = |key: &Value| Some(key.as_str()?.as_bytes().to_vec());
-            StepResult::Deleted(keys.map(bytes).collect::<Option<_>>()?)
-        }
-        Step::Within(inner) => {
-            let [succeeded, results] = value.as_array()?.as_slice() else { return None };
-            let inner = answer(inner, stamp, succeeded.as_bool()?, results.as_array()?)?;
-            StepResult::Within(inner)
-        }
-    })
+    let mut results = Vec::with_capacity(steps.len());
+    for step in steps {
+        results.push(match step {
+            Step::Put { .. } | Step::Delete(_) => StepResult::Done,
+            Step::Get(_) => StepResult::Got(rest.1.next()?.as_i64()),
+            Step::Count(..) => StepResult::Counted(rest.1.next()?.as_i64()?),
+            Step::First(..) => match rest.1.next()? {
+                Value::Null => StepResult::First(None),
+                found => {
+                    StepResult::First(Some(Box::new(Told::deserialize(found).ok()?.key_value()?)))
+                }
+            },
+            Step::DeleteRange(..) => {
+                let keys = rest.1.next()?.as_array()?.iter();
+                let bytes = |key: &Value| Some(key.as_str()?.as_bytes().to_vec());
+                let mut keys = keys.map(bytes).collect::<Option<Vec<_>>>()?;
+                keys.sort_unstable();
+                StepResult::Deleted(keys)
+            }
+            Step::Within(inner) => StepResult::Within(answer(inner, stamp, rest)?),
+        });
+    }
+    Some(Answer { revision: stamp.revision, cluster: stamp.store, succeeded, results })
 }

@@ -24,7 +24,7 @@ use crate::{
     connection::Connection,
     failures::RECOVERING,
     kept::Kept,
-    messages::{Concerned, Ended, Listed, Told, quoted},
+    messages::{Change, Concerned, Ended, Listed, Told, quoted},
     options::PostgresOptions,
     servers::Servers,
 };
@@ -78,8 +78,8 @@ pub(crate) struct Observed {
 
 /// What the watches are told from here.
 pub(crate) enum Own {
-    /// What was changed in a place, and the revision of the change before.
-    Changed(String, i64, Vec<Told>),
+    /// What was changed in a place.
+    Changed(Change),
     /// The place of our mailbox. What others put there has to be known as soon as what they put with it.
     Mailbox(String),
 }

@@ -37,6 +37,8 @@ create table machines (id bigint primary key, time_to_live int not null);
 
 -- The state of this era: one row. It is missing when the memory was lost.
 create unlogged table present (store bigint not null, era bigint not null, revision bigint not null,
+    -- As in `store`, so that it is at hand.
+    reserved bigint not null,
     -- Whether some keys are not put back yet.
     recovers boolean not null,
     -- Whether the list of machines may miss some, because it is a promoted replica's.
@@ -124,141 +126,24 @@ declare
     old store;
 begin
     select * into old from store;
-    -- It must not be lost in another crash, or two eras would have the same revisions.
-    perform set_config('synchronous_commit', 'on', true);
-    now := row(old.id, greatest(old.era + 1, timeline()::bigint << 32), old.reserved, exists (select from machines), false);
+    -- It must not be lost in another crash, or two eras would have the same revisions. It waits for no standby, since
+    -- eras and revisions begin far above after a promotion.
+    perform set_config('synchronous_commit', 'local', true);
+    -- In the first era nothing was lost.
+    now := row(old.id, greatest(old.era + 1, timeline()::bigint << 32), old.reserved, 0,
+        old.era > 0 and exists (select from machines), false);
     if old.timeline <> timeline() then
         -- A replica may lack the newest machines, and the newest reservations.
         now.revision := now.revision + (1::bigint << 32);
         now.recovers := true;
         now.is_unsure := true;
     end if;
-    update store set era = now.era, reserved = now.revision + block();
+    now.reserved := now.revision + block();
+    update store set era = now.era, reserved = now.reserved;
     delete from keys; delete from changes; delete from watches; delete from leases; delete from moments;
-    insert into leases select id, time_to_live, 0, false, clock_timestamp() from machines;
+    insert into leases select id, time_to_live, 0, false, clock_timestamp() from machines where now.recovers;
     insert into present values (now.*);
     return now;
-end $$;
-
--- The next revision, for what this transaction changes.
-create function next_revision(now present) returns bigint language plpgsql as $$
-begin
-    if now.revision + 1 >= (select reserved from store) then
-        -- It waits for no standby: after a promotion revisions begin far above.
-        perform set_config('synchronous_commit', 'local', true);
-        update store set reserved = reserved + block();
-    end if;
-    update present set revision = revision + 1;
-    return now.revision + 1;
-end $$;
-
--- Puts a key, as the nth change of this revision.
-create function put(revision bigint, nth int, of text, value bytea, lease bigint) returns void language plpgsql as $$
-declare
-    old keys;
-begin
-    select * into old from keys where key = of;
-    insert into keys values (of, put.value, revision, revision, put.lease)
-        on conflict (key) do update set value = put.value, written = revision, lease = put.lease;
-    insert into changes values (place_of(of), revision, nth, of, put.value,
-        coalesce(old.made, revision), put.lease, old.value, old.made, old.written, old.lease);
-end $$;
-
--- Deletes the keys of a range, as the changes of this revision from the nth one on, and returns them in their order.
-create function remove(revision bigint, nth int, first text, behind text) returns jsonb language plpgsql as $$
-declare
-    removed jsonb;
-begin
-    with gone as (
-        delete from keys where key >= first and key < behind returning *
-    ), noted as (
-        insert into changes select place_of(key), revision, nth - 1 + row_number() over (order by key),
-                key, null, null, null, value, made, written, lease
-            from gone returning key
-    )
-    select jsonb_agg(key order by key) into removed from noted;
-    return coalesce(removed, '[]');
-end $$;
-
--- Whether all checks of a transaction hold, and of those within it that will be run: all are looked at before
--- anything is done.
-create function path_of(transaction jsonb) returns boolean[] language plpgsql as $$
-declare
-    c jsonb;
-    holds boolean := true;
-    path boolean[];
-begin
-    for c in select jsonb_array_elements(transaction -> 'when') loop
-        holds := case c ->> 0
-            when 'absent' then not exists (select from keys where key = c ->> 1)
-            when 'present' then exists (select from keys where key = c ->> 1)
-            when 'made' then exists (select from keys where key = c ->> 1 and made = (c ->> 2)::bigint)
-            when 'written' then exists (select from keys where key = c ->> 1 and written = (c ->> 2)::bigint)
-            when 'empty' then not exists (select from keys where key >= c ->> 1 and key < c ->> 2)
-            when 'none after' then not exists (select from keys
-                where key >= c ->> 1 and key < c ->> 2 and made > (c ->> 3)::bigint)
-        end;
-        exit when not holds;
-    end loop;
-    path := array[holds];
-    for c in select jsonb_array_elements(transaction -> case when holds then 'then' else 'else' end) loop
-        if c ->> 0 = 'within' then
-            path := path || path_of(c -> 1);
-        end if;
-    end loop;
-    return path;
-end $$;
-
--- Runs the steps of a transaction. `path` says which of the nested transactions succeed, in their order, and `nth`
--- which is next. `revision` is that of the changes, once there are any, and `count` is how many there are.
-create function run(transaction jsonb, path boolean[], now present, inout nth int, inout revision bigint,
-    inout count int, out results jsonb) language plpgsql as $$
-declare
-    step jsonb;
-    is_so boolean := path[nth];
-    result jsonb;
-    is_of_inner boolean;
-    of_inner jsonb;
-begin
-    nth := nth + 1;
-    results := '[]';
-    for step in select jsonb_array_elements(transaction -> case when is_so then 'then' else 'else' end) loop
-        result := 'null';
-        if revision is null and (step ->> 0 = 'put'
-            or step ->> 0 = 'delete' and exists (select from keys where key = step ->> 1)
-            or step ->> 0 = 'delete range'
-                and exists (select from keys where key >= step ->> 1 and key < step ->> 2))
-        then
-            revision := next_revision(now);
-        end if;
-        case step ->> 0
-        when 'put' then
-            if (step ->> 3)::bigint <> 0 and not exists (select from leases where id = (step ->> 3)::bigint) then
-                raise exception 'there is no such lease' using errcode = 'NL001';
-            end if;
-            count := count + 1;
-            perform put(revision, count, step ->> 1, decode(step ->> 2, 'hex'), (step ->> 3)::bigint);
-        when 'delete' then
-            perform remove(revision, count + 1, step ->> 1, step ->> 1 || ' ');
-            count := count + 1;
-        when 'delete range' then
-            result := remove(revision, count + 1, step ->> 1, step ->> 2);
-            count := count + jsonb_array_length(result);
-        when 'get' then
-            select coalesce((select to_jsonb(made) from keys where key = step ->> 1), 'null') into result;
-        when 'count' then
-            select to_jsonb(pg_catalog.count(*)) into result from keys where key >= step ->> 1 and key < step ->> 2;
-        when 'first' then
-            select coalesce((select shown(k) from keys k where key >= step ->> 1 and key < step ->> 2
-                order by key limit 1), 'null') into result;
-        when 'within' then
-            is_of_inner := path[nth];
-            select r.nth, r.revision, r.count, r.results into nth, revision, count, of_inner
-                from run(step -> 1, path, now, nth, revision, count) r;
-            result := jsonb_build_array(is_of_inner, of_inner);
-        end case;
-        results := results || jsonb_build_array(result);
-    end loop;
 end $$;
 
 -- A key as it is told.
@@ -277,38 +162,150 @@ return '{"refused": "recovering"}'::jsonb;
 create function stamp(p present) returns jsonb stable language sql
 return jsonb_build_object('store', p.store, 'era', p.era, 'revision', p.revision);
 
--- Runs a transaction: checks, steps if they hold, steps if not. All or nothing.
-create function transact(transaction jsonb, listener bigint) returns jsonb
+-- Takes the turn, for what will be the next revision, whether anything is changed or not.
+create function next_turn() returns present language plpgsql as $$
+declare
+    now present;
+begin
+    if current_setting('transaction_isolation') = 'read committed' then
+        update present set revision = revision + 1 where revision + 1 < reserved returning * into now;
+        if found then
+            return now;
+        end if;
+    end if;
+    now := take_turn();
+    now.revision := now.revision + 1;
+    if now.revision >= now.reserved then
+        -- It waits for no standby: after a promotion revisions begin far above.
+        perform set_config('synchronous_commit', 'local', true);
+        now.reserved := now.revision + block();
+        update store set reserved = now.reserved;
+    end if;
+    update present set revision = now.revision, reserved = now.reserved;
+    return now;
+end $$;
+
+-- Notes a change, and returns what is told of it: its place, who watches that, the revision of the change before in that
+-- place, and the key. So who has heard of the change before has heard of all. Where nobody watches, and where the place
+-- is that of the `last` one that was noted, there is only the key.
+create function note(last jsonb, nth int, now present, of text, value bytea, made bigint, lease bigint, old keys)
+returns jsonb language plpgsql as $$
+declare
+    here text := place_of(of);
+    others jsonb;
+    before bigint;
+begin
+    if last ->> 0 is distinct from here then
+        select jsonb_agg(w.listener) into others from watches w where w.place = here;
+        if others is not null then
+            select revision into before from changes where place = here and revision < now.revision
+                order by revision desc limit 1;
+            if not found then
+                select min(revision) - 1 into before from changes;
+            end if;
+        end if;
+    end if;
+    insert into changes values (here, now.revision, nth, of, value, made, lease,
+        old.value, old.made, old.written, old.lease);
+    return jsonb_build_array(here, others, before,
+        jsonb_build_array(of, encode(value, 'hex'), made, now.revision, lease));
+end $$;
+
+-- Whether a check holds.
+create function holds(c jsonb) returns boolean language plpgsql as $$
+begin
+    case c ->> 0
+    when 'absent' then
+        return not exists (select from keys where key = c ->> 1);
+    when 'present' then
+        return exists (select from keys where key = c ->> 1);
+    when 'made' then
+        return exists (select from keys where key = c ->> 1 and made = (c ->> 2)::bigint);
+    when 'written' then
+        return exists (select from keys where key = c ->> 1 and written = (c ->> 2)::bigint);
+    when 'empty' then
+        return not exists (select from keys where key >= c ->> 1 and key < c ->> 2);
+    when 'none after' then
+        return not exists (select from keys where key >= c ->> 1 and key < c ->> 2 and made > (c ->> 3)::bigint);
+    end case;
+end $$;
+
+-- Runs a transaction: checks, steps if they hold, steps if not. All or nothing. The first step may be a transaction
+-- itself. `path` says which of them have succeeded, and `results` what steps have found that only read.
+create function transact(transaction jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
-    now present := take_turn();
-    path boolean[];
-    done record;
-    news jsonb;
-    others jsonb;
+    now present := next_turn();
+    steps jsonb := jsonb_build_array(jsonb_build_array('within', transaction));
+    step jsonb;
+    is_so boolean;
+    under bigint := 0;
+    old keys;
+    path jsonb := '[]';
+    results jsonb := '[]';
+    removed text[];
+    change jsonb;
+    news jsonb[] := '{}';
 begin
     if now.recovers then
         return refusal();
     end if;
-    path := path_of(transaction);
-    select * into done from run(transaction, path, now, 1, null, 0);
-    if done.revision is not null then
-        -- With each place, the revision of the change before. So who has heard of that one has heard of all.
-        select jsonb_agg(jsonb_build_array(place, before, told)) into news from (
-            select c.place, jsonb_agg(shown(c) order by nth) as told,
-                coalesce((select max(b.revision) from changes b where b.place = c.place and b.revision < done.revision),
-                    (select min(revision) - 1 from changes)) as before
-            from changes c where c.revision = done.revision group by c.place
-        ) of_places;
-        select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) into others
-            from changes c join watches w on w.place = c.place
-            where c.revision = done.revision and w.listener <> transact.listener;
-    end if;
-    now.revision := coalesce(done.revision, now.revision);
-    return stamp(now) || jsonb_build_object(
-        'succeeded', path[1], 'results', done.results, 'news', coalesce(news, '[]'),
-        'others', coalesce(others, '[]'));
+    while steps #>> '{0,0}' = 'within' loop
+        step := steps #> '{0,1}';
+        is_so := true;
+        for nth in 0 .. jsonb_array_length(step -> 'when') - 1 loop
+            is_so := holds(step -> 'when' -> nth);
+            exit when not is_so;
+        end loop;
+        path := path || to_jsonb(is_so);
+        steps := (step -> case when is_so then 'then' else 'else' end) || (steps - 0);
+    end loop;
+    for nth in 0 .. jsonb_array_length(steps) - 1 loop
+        step := steps -> nth;
+        case step ->> 0
+        when 'put' then
+            if under <> (step ->> 3)::bigint then
+                under := (step ->> 3)::bigint;
+                if under <> 0 and not exists (select from leases where id = under) then
+                    raise exception 'there is no such lease' using errcode = 'NL001';
+                end if;
+            end if;
+            old := null;
+            insert into keys values (step ->> 1, decode(step ->> 2, 'hex'), now.revision, now.revision, under) on conflict do nothing;
+            if not found then
+                select * into old from keys where key = step ->> 1;
+                update keys set value = decode(step ->> 2, 'hex'), written = now.revision, lease = under
+                    where key = step ->> 1;
+            end if;
+            change := note(change, cardinality(news), now, step ->> 1, decode(step ->> 2, 'hex'),
+                coalesce(old.made, now.revision), under, old);
+            news := array_append(news, change);
+        when 'delete' then
+            delete from keys where key = step ->> 1 returning * into old;
+            if found then
+                change := note(change, cardinality(news), now, old.key, null, null, null, old);
+                news := array_append(news, change);
+            end if;
+        when 'delete range' then
+            removed := '{}';
+            for old in delete from keys where key >= step ->> 1 and key < step ->> 2 returning * loop
+                removed := array_append(removed, old.key);
+                change := note(change, cardinality(news), now, old.key, null, null, null, old);
+                news := array_append(news, change);
+            end loop;
+            results := results || jsonb_build_array(to_jsonb(removed));
+        when 'get' then
+            results := results || coalesce((select to_jsonb(made) from keys where key = step ->> 1), 'null');
+        when 'count' then
+            results := results
+                || (select to_jsonb(count(*)) from keys where key >= step ->> 1 and key < step ->> 2);
+        when 'first' then
+            results := results || jsonb_build_array((select shown(k) from keys k
+                where key >= step ->> 1 and key < step ->> 2 order by key limit 1));
+        end case;
+    end loop;
+    return stamp(now) || jsonb_build_object('path', path, 'results', results, 'news', news);
 end $$;
 
 -- The state, for whoever only reads. What it reads is as of one moment, since it reads in one statement.
@@ -374,7 +371,8 @@ begin
 end $$;
 
 -- Notes a machine whose lease will last for so many milliseconds, and returns the number of the lease, which never
--- returns. This is flushed, and waits for a standby if there is one to be waited for: so it is in nobody's turn.
+-- returns. This is flushed, and waits for a standby if there is one to be waited for, so that the standby knows whom to
+-- wait for: so it is in nobody's turn.
 create function enlist(time_to_live int) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
@@ -397,7 +395,7 @@ begin
     -- A promoted replica may not have heard of the note.
     insert into machines values (lease, time_to_live) on conflict do nothing;
     if found then
-        perform set_config('synchronous_commit', 'on', true);
+        perform set_config('synchronous_commit', 'local', true);
     end if;
     -- If the memory was lost since, a recovery waits for its keys. There are none.
     insert into leases values (lease, time_to_live, 0, true, clock_timestamp())
@@ -450,33 +448,28 @@ create function end_lease(lease bigint, era bigint, seen bigint) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
-    now present := take_turn();
-    ended_in bigint;
+    now present;
     others jsonb;
 begin
     -- If the end is lost in a crash, a recovery waits for the machine in vain.
     perform set_config('synchronous_commit', 'off', true);
+    now := next_turn();
     -- A renewal waits for the row, and finds none.
     perform from leases where id = lease
         and (end_lease.era is null or end_lease.era = now.era and renewals = seen) for update;
     if not found then
-        return stamp(now) || jsonb_build_object('ended', false, 'others', '[]'::jsonb);
+        return jsonb_build_object('ended', false, 'others', '[]'::jsonb);
     end if;
     delete from machines where id = lease;
     delete from leases where id = lease;
-    if exists (select from keys k where k.lease = end_lease.lease) then
-        ended_in := next_revision(now);
-        with gone as (
-            delete from keys k where k.lease = end_lease.lease returning *
-        )
-        insert into changes select place_of(key), ended_in, row_number() over (order by key),
-            key, null, null, null, value, made, written, gone.lease from gone;
-        select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) into others
-            from changes c join watches w on w.place = c.place where c.revision = ended_in;
-    end if;
-    now.revision := coalesce(ended_in, now.revision);
-    return stamp(now)
-        || jsonb_build_object('ended', true, 'others', coalesce(others, '[]'));
+    with gone as (
+        delete from keys k where k.lease = end_lease.lease returning *
+    )
+    insert into changes select place_of(key), now.revision, row_number() over (order by key),
+        key, null, null, null, value, made, written, gone.lease from gone;
+    select jsonb_agg(distinct jsonb_build_array(w.listener, w.place)) into others
+        from changes c join watches w on w.place = c.place where c.revision = now.revision;
+    return jsonb_build_object('ended', true, 'others', coalesce(others, '[]'));
 end $$;
 
 -- Puts back the keys that stand under leases of a machine (their numbers and times to live), as that machine knows
@@ -489,7 +482,7 @@ declare
 begin
     if now.recovers and now.era = put_back.era then
         if now.is_unsure then
-            perform set_config('synchronous_commit', 'on', true);
+            perform set_config('synchronous_commit', 'local', true);
             insert into machines select (l ->> 0)::bigint, (l ->> 1)::int from jsonb_array_elements(of) l
                 on conflict do nothing;
             insert into leases select (l ->> 0)::bigint, (l ->> 1)::int, 0, false, clock_timestamp()
@@ -531,8 +524,8 @@ begin
             where k.key = h.key and h.made < last.made and (h.is_exclusive or last.is_exclusive)
                 and not (h.is_owner and h.lease = last.lease);
         if now.is_unsure then
-            perform set_config('synchronous_commit', 'on', true);
-            update store set timeline = timeline();
+            perform set_config('synchronous_commit', 'local', true);
+            update store set timeline = timeline(), longest = (select coalesce(max(time_to_live), 0) from machines);
         end if;
         update present set recovers = false, is_unsure = false;
     end if;
@@ -576,6 +569,32 @@ begin
         or at > clock_timestamp();
 end $$;
 
+-- Writes the rows that are alive into new files, where an old snapshot keeps vacuum from removing the dead ones: the
+-- more there are of those, the longer each call takes. The row of `present` fills one page as long as its old versions
+-- can be removed. Whoever waits for a table meanwhile reads it afterwards.
+create function rewrite() returns void language plpgsql as $$
+declare
+    of regclass;
+    alive text[];
+begin
+    if pg_relation_size('present') < 1 << 17 or not pg_try_advisory_xact_lock(1315009613, hashtext('@schema@')) then
+        return;
+    end if;
+    perform set_config('lock_timeout', '100', true);
+    lock table present, leases, keys, changes in access exclusive mode;
+    foreach of in array array['present', 'leases', 'keys', 'changes']::regclass[] loop
+        -- Where most rows are alive that would not help, and large tables would take too long.
+        if pg_stat_get_dead_tuples(of) > greatest(1000, pg_stat_get_live_tuples(of))
+            and pg_relation_size(of) < 1 << 26 then
+            execute format('select array_agg(r::text) from %s r', of) into alive;
+            execute format('truncate %s', of);
+            execute format('insert into %1$s select (r::%1$s).* from unnest($1) r', of) using alive;
+        end if;
+    end loop;
+exception when lock_not_available then
+    -- Somebody reads them for long. Next time.
+end $$;
+
 -- What has happened in these places since these revisions. `kept` is the first revision of which everything is known:
 -- who has heard less has to list.
 create function news(places text[], since bigint[]) returns jsonb
@@ -597,6 +616,7 @@ begin
                 ) of_places), '[]'))
         into answer from present p;
     perform tend(now);
+    perform rewrite();
     return answer;
 end $$;
 
@@ -615,5 +635,5 @@ end $$;
 revoke execute on all functions in schema "@schema@" from public;
 grant execute on function hello(), enlist(int), begin_lease(bigint, int), renew(bigint, text, bigint[]),
     lease_of(bigint), end_lease(bigint, bigint, bigint), put_back(bigint, jsonb, jsonb), end_recovery(bigint, boolean),
-    transact(jsonb, bigint), list(text, text, bigint, bigint), under(bigint), watch(bigint, text[], text[]),
+    transact(jsonb), list(text, text, bigint, bigint), under(bigint), watch(bigint, text[], text[]),
     news(text[], bigint[]) to public;

@@ -55,18 +55,20 @@ impl KeyStore for Postgres {
 
     async fn transact(&self, transaction: Transaction, turn: Turn) -> Result<Answer, Failure> {
         let text = messages::transaction(&transaction)?.to_string();
-        let call = format!("transact({}, {})", quoted(&text), self.0.listener);
+        let call = format!("transact({})", quoted(&text));
         let room = self.room(turn).await;
         let _gate = self.0.gate.read().await;
         let done: Transacted = self.call_in(room, &call).await?;
         let answer = done.answer(&transaction);
-        if !done.others.is_empty() {
+        let (changes, mut others) = done.changes();
+        others.retain(|(listener, _)| *listener != self.0.listener);
+        if !others.is_empty() {
             let store = self.clone();
-            tokio::spawn(async move { store.notify(&done.others).await });
+            tokio::spawn(async move { store.notify(&others).await });
         }
-        for (place, before, told) in done.news {
-            self.take_in(&told);
-            self.say(Own::Changed(place, before, told));
+        for change in changes {
+            self.take_in(&change.keys);
+            self.say(Own::Changed(change));
         }
         // What is found may have been done by a try whose answer was lost.
         self.learn_what_was_done().await?;

@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     LOGS,
     listening::{Note, listen},
-    messages::{Heard, Stamp, Told, quoted, text},
+    messages::{Change, Heard, Stamp, Told, quoted, text},
     postgres::{Own, Postgres, lock},
 };
 
@@ -174,8 +174,8 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
 
     /// Tells what was done from here, if everything before it was told.
     fn take_own(&mut self, own: Own) {
-        let (place, before, told) = match own {
-            Own::Changed(place, before, told) => (place, before, told),
+        let Change { place, before, keys } = match own {
+            Own::Changed(change) => change,
             Own::Mailbox(place) if self.wanted.contains_key(&MAILBOX) || place.is_empty() => return,
             Own::Mailbox(place) => {
                 let keys = BucketKeys::new("", "");
@@ -187,8 +187,8 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
             return;
         }
         let watches = self.wanted.values().filter(|wanted| wanted.place == place);
-        if watches.into_iter().all(|wanted| wanted.told.is_some_and(|told| told >= before)) {
-            self.tell(&place, &told);
+        if watches.into_iter().all(|wanted| before.is_some() && wanted.told >= before) {
+            self.tell(&place, &keys);
         } else {
             self.dirty.insert(place);
         }

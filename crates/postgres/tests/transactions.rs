@@ -38,34 +38,20 @@ struct Memory {
     leases: BTreeSet<i64>,
     /// What there was, by revision.
     past: BTreeMap<i64, BTreeMap<Vec<u8>, KeyValue>>,
-    /// Whether the transaction has changed something.
-    is_changed: bool,
 }
 
 impl Memory {
+    /// Each transaction has a revision, whether it changes anything or not.
     fn transact(&mut self, of: &Transaction) -> Option<Answer> {
-        let before = (self.keys.clone(), self.revision);
-        let next = self.revision + 1;
+        let (before, next) = (self.keys.clone(), self.revision + 1);
         let mut path = self.path(of).into_iter();
-        let Some(mut answer) = self.run(of, next, &mut path) else {
-            (self.keys, self.revision, self.is_changed) = (before.0, before.1, false);
+        let Some(answer) = self.run(of, next, &mut path) else {
+            self.keys = before;
             return None;
         };
-        if std::mem::take(&mut self.is_changed) {
-            self.revision = next;
-            self.past.insert(next, self.keys.clone());
-        }
-        self.stamp(&mut answer);
+        self.revision = next;
+        self.past.insert(next, self.keys.clone());
         Some(answer)
-    }
-
-    fn stamp(&self, answer: &mut Answer) {
-        (answer.revision, answer.cluster) = (self.revision, self.cluster);
-        for result in &mut answer.results {
-            if let StepResult::Within(inner) = result {
-                self.stamp(inner);
-            }
-        }
     }
 
     fn holds(&self, check: &Check) -> bool {
@@ -110,7 +96,6 @@ impl Memory {
                     if *lease != 0 && !self.leases.contains(lease) {
                         return None;
                     }
-                    self.is_changed = true;
                     let made = self.keys.get(key).map_or(revision, |kv| kv.made);
                     let (key, value, written) = (key.clone(), value.clone(), revision);
                     self.keys
@@ -127,20 +112,19 @@ impl Memory {
                     StepResult::First(found.map(|(_, kv)| Box::new(kv.clone())))
                 }
                 Step::Delete(key) => {
-                    self.is_changed |= self.keys.remove(key).is_some();
+                    self.keys.remove(key);
                     StepResult::Done
                 }
                 Step::DeleteRange(first, behind) => {
                     let gone = self.keys.range(first.clone()..behind.clone());
                     let gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
-                    self.is_changed |= !gone.is_empty();
                     self.keys.retain(|key, _| !gone.contains(key));
                     StepResult::Deleted(gone)
                 }
                 Step::Within(inner) => StepResult::Within(self.run(inner, revision, path)?),
             });
         }
-        Some(Answer { revision, cluster: 0, succeeded, results })
+        Some(Answer { revision, cluster: self.cluster, succeeded, results })
     }
 }
 
@@ -185,8 +169,9 @@ impl Maker {
         }
     }
 
-    fn step(&mut self, depth: u32) -> Step {
-        match self.random.below(if depth < 2 { 9 } else { 8 }) {
+    /// A transaction within comes first.
+    fn step(&mut self, nth: u64, depth: u32) -> Step {
+        match self.random.below(if nth == 0 && depth < 2 { 12 } else { 8 }) {
             0..=2 => {
                 let value = vec![0, 255, u8::try_from(self.random.below(200)).unwrap_or_default()];
                 let lease = self.random.one_of(&self.leases);
@@ -214,7 +199,7 @@ impl Maker {
         let checks = self.random.below(3);
         let mut steps = || -> Vec<Step> {
             let count = self.random.below(4);
-            (0..count).map(|_| self.step(depth)).collect()
+            (0..count).map(|nth| self.step(nth, depth)).collect()
         };
         let (then, or_else) = (steps(), steps());
         Transaction { when: (0..checks).map(|_| self.check()).collect(), then, or_else }

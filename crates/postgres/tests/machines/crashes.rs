@@ -75,7 +75,8 @@ fn a_machine_that_is_gone_is_waited_for_after_a_crash() {
         let options = server.fresh().time_to_live(Duration::from_secs(3)).keep_names(0);
         let [locks] = machines_with(&options);
         // Nobody keeps it.
-        let added = server.psql(&format!("select {}.enlist(3000)", options.schema_name()));
+        let begin = "select begin_lease(enlist(3000)::bigint, 3000)";
+        let added = server.psql(&format!("set search_path = {}; {begin}", options.schema_name()));
         assert!(added.status.success(), "{added:?}");
         server.restart();
         let since = Instant::now();

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
 
+mod bloat;
 mod crashes;
 mod pooled;
 mod proxy;
