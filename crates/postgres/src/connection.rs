@@ -200,6 +200,10 @@ impl Session {
             connected => connected,
         };
         let (client, mut connection) = connected.map_err(failures::of)?;
+        failures::of_make(
+            connection.parameter("server_version"),
+            connection.parameter("crdb_version"),
+        )?;
         let running = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
                 if let (AsyncMessage::Notification(note), Some(heard)) = (message, &heard) {

@@ -6,6 +6,9 @@ use navlock_core::{Refusal, Unreachable, UnreachableKind};
 use navlock_machines::call_failure::Failure;
 use tokio_postgres::{Error, error::SqlState};
 
+/// The oldest release that navlock is tested with.
+const OLDEST: u32 = 15;
+
 /// What a function answers while the machines put back their keys.
 pub(crate) const RECOVERS: &str = r#"{"refused": "recovering"}"#;
 
@@ -61,6 +64,26 @@ pub(crate) fn of(error: Error) -> Failure {
             Refusal::new(format!("PostgreSQL refused: {message} ({code})")).caused_by(error).into(),
         ),
     }
+}
+
+/// Refuses servers of another make, which speak as PostgreSQL does and have other locks, and of old releases.
+pub(crate) fn of_make(release: Option<&str>, cockroach: Option<&str>) -> Result<(), Failure> {
+    let release = release.unwrap_or("unknown");
+    let make = match cockroach {
+        Some(cockroach) => cockroach.to_owned(),
+        // As YugabyteDB has it: 11.2-YB-2.1.
+        None if release.contains("-YB-") => format!("YugabyteDB, release {release}"),
+        None => {
+            let major = release.split(|c: char| !c.is_ascii_digit()).next();
+            if major.and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= OLDEST)
+            {
+                return Ok(());
+            }
+            format!("PostgreSQL of release {release}")
+        }
+    };
+    let why = format!("navlock needs PostgreSQL {OLDEST} or newer, and this server is {make}");
+    Err(Failure::Refused(Refusal::new(why).into()))
 }
 
 /// Whether another server of those that were given may do what this one does not: it is a replica, or ends.

@@ -13,9 +13,6 @@ use crate::{STORE, connection::Connection, options::PostgresOptions, postgres::P
 /// How often the database is called. The number is odd, so that there is a median.
 const ROUNDS: usize = 21;
 
-/// The oldest release that navlock is tested with.
-const OLDEST: u32 = 15;
-
 /// What [`check`] has found.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -32,15 +29,6 @@ pub struct Health {
     pub round_trip: Result<Duration, Error>,
     /// How long the locks of a machine are kept after the database has last heard of it.
     pub time_to_live: Duration,
-}
-
-impl Health {
-    /// Whether the release of the server is one that navlock can use.
-    #[must_use]
-    pub fn is_new_enough(&self) -> bool {
-        let major = self.version.split(|c: char| !c.is_ascii_digit()).next();
-        major.and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= OLDEST)
-    }
 }
 
 /// What the server says of itself.

@@ -21,6 +21,9 @@ pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
                     "mend the user in the URL, and the password-file or the certificate in the settings; pg_hba.conf says whom the \
                      server lets in, and whether only encrypted"
                 }
+                Error::Refused(_) => {
+                    "give the URL of a server that it can use, or mend what it says in the settings"
+                }
                 _ => "start it, or mend the URL or the certificates in the settings",
             };
             let what = format!("{WHAT} {}", postgres.address);
@@ -32,10 +35,7 @@ pub(super) fn checks(postgres: &Postgres) -> Vec<Check> {
 fn of_health(postgres: &Postgres, health: &Health) -> Vec<Check> {
     let what = format!("{WHAT} {}", postgres.address);
     let detail = format!("of release {}", health.version);
-    let mut checks = vec![if !health.is_new_enough() {
-        let detail = format!("{detail}, which is older than 15");
-        Check::fail(what, detail).remedy("upgrade it")
-    } else if health.is_replica {
+    let mut checks = vec![if health.is_replica {
         let detail =
             format!("of release {}, a replica, on which nothing can be locked", health.version);
         Check::fail(what, detail).remedy("give the URL of the primary, or promote this one")
