@@ -10,8 +10,9 @@ use crate::{
     dice::Dice,
     etcd::Etcd,
     events::{Events, now},
-    history::{Instance, Interval, Kind, Trouble},
+    history::{History, Instance, Interval, Kind, Trouble},
     owner::OWNED,
+    postgres::Postgres,
     processes::{self, is_command, signal},
     run::{Filled, Run, Stopped, Whose},
 };
@@ -19,7 +20,7 @@ use crate::{
 /// One kind: the word that leaves it out, its weight, its name in the summary, and what it does.
 type Disturbance = (&'static str, u64, &'static str, fn(&mut Run<'_>) -> Option<()>);
 
-const DISTURBANCES: [Disturbance; 35] = [
+const DISTURBANCES: [Disturbance; 41] = [
     ("kills", 12, "broker killed", |run| run.kill_broker()),
     ("kills", 4, "next broker killed", |run| run.kill_next_broker()),
     ("kills", 3, "starter killed", |run| run.kill_starter()),
@@ -55,6 +56,12 @@ const DISTURBANCES: [Disturbance; 35] = [
     ("compactions", 2, "member of etcd defragmented", |run| run.of_etcd(Etcd::defragment)),
     ("replacements", 1, "member of etcd replaced", |run| run.replace_member()),
     ("quota", 1, "etcd filled", |run| run.fill_etcd()),
+    ("members", 2, "PostgreSQL crashed", |run| run.of_postgres(Postgres::crash)),
+    ("members", 2, "PostgreSQL stopped", |run| run.of_postgres(Postgres::stop)),
+    ("members", 4, "session of PostgreSQL ended", |run| run.of_postgres(Postgres::end_session)),
+    ("members", 2, "pooler killed", |run| run.of_postgres(Postgres::kill_pooler)),
+    ("leaders", 1, "replica of PostgreSQL promoted", |run| run.of_postgres(Postgres::promote)),
+    ("compactions", 2, "rows of PostgreSQL kept or moved", |run| run.of_postgres(Postgres::vacuum)),
 ];
 
 /// Which worker or process is disturbed.
@@ -308,8 +315,21 @@ impl Run<'_> {
         self.etcd.as_mut()?.fill(during, &self.events, &mut self.history)
     }
 
+    /// Does something to PostgreSQL that is over after some time.
+    fn of_postgres(
+        &mut self,
+        disturb: impl FnOnce(&mut Postgres, &mut Dice, u64, &Events, &mut History) -> Option<()>,
+    ) -> Option<()> {
+        let during = self.duration();
+        let postgres = self.postgres.as_mut()?;
+        disturb(postgres, &mut self.dice, during, &self.events, &mut self.history)
+    }
+
     fn cut_off(&mut self) -> Option<()> {
         let (machine, during) = (self.any_machine(), self.duration());
+        if let Some(postgres) = &mut self.postgres {
+            return postgres.cut_off(machine, during, &self.events, &mut self.history);
+        }
         let etcd = self.etcd.as_mut()?;
         etcd.cut_off(machine, during, &self.events, &mut self.history)
     }

@@ -93,7 +93,7 @@ pub(crate) enum Trouble {
     BrokerStopped,
     DiskFull,
     FilesRemoved,
-    /// The machine was cut off from etcd.
+    /// The machine was cut off from the store, or the whole store was away.
     Cut,
     /// A member of etcd was killed, stopped or replaced.
     Member,

@@ -32,6 +32,8 @@ mod owner;
 #[cfg(target_os = "linux")]
 mod pause;
 #[cfg(target_os = "linux")]
+mod postgres;
+#[cfg(target_os = "linux")]
 mod processes;
 #[cfg(target_os = "linux")]
 mod proxy;

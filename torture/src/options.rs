@@ -3,20 +3,20 @@
 use std::{path::PathBuf, time::Duration};
 
 pub(crate) const USAGE: &str = "\
-usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without KIND]… [--break]
+usage: navlock-torture [--minutes N] [--reach broker|etcd|postgres] [--seed N] [--without KIND]… [--break]
                        --navlock PROGRAM --logs DIRECTORY [--keep]
 
   --minutes N      how long; 1, and parts of one are possible
-  --reach REACH    where the locks are: broker (the default), or etcd, which four machines share
+  --reach REACH    where the locks are: broker (the default), or etcd or postgres, which four machines share
   --seed N         the chances of another run
   --without KIND   leaves out a kind of disturbance: kills, stops, full-disk, clock-steps,
                    removed-files, sleepers (holders that are stopped when the broker is
-                   killed), members, cuts, leaders (that change), compactions (and
-                   defragmentations), quota (etcd is full), replacements (of a member for
-                   good), terms (navlock run is told to end); or of worker: steals, closes, clients, owners,
+                   killed), members (or the PostgreSQL, its sessions and the pooler), cuts, leaders
+                   (that change, as at a failover), compactions (and defragmentations, vacuum and
+                   old snapshots), quota (etcd is full), replacements (of a member for good), terms (navlock run is told to end); or of worker: steals, closes, clients, owners,
                    stubborn (does not end when it is told to), shells (that run the command);
-                   or delegation: then no name is owned; or owned-names (of a machine
-                   on etcd, as soon as it has taken them 1, 2 or 3 times; one machine has none)
+                   or delegation: then no name is owned; or owned-names (of a machine,
+                   as soon as it has taken them 1, 2 or 3 times; one machine has none)
   --break          one worker works without asking for the lock, and an owner without asking for
                    its own, which has to be found out
   --keep           keeps the logs also when nothing was wrong
@@ -26,6 +26,7 @@ usage: navlock-torture [--minutes N] [--reach broker|etcd] [--seed N] [--without
 pub(crate) enum Reach {
     Broker,
     Etcd,
+    Postgres,
 }
 
 /// The kinds of disturbances that can be left out.
@@ -91,6 +92,7 @@ impl Options {
                     options.reach = match value()?.as_str() {
                         "broker" => Reach::Broker,
                         "etcd" => Reach::Etcd,
+                        "postgres" => Reach::Postgres,
                         other => return Err(format!("--reach: no {other:?}\n{USAGE}")),
                     }
                 }

@@ -15,6 +15,7 @@ use crate::{
     judge::TIME_TO_LIVE,
     options::Reach,
     owner::OWNED,
+    postgres::Postgres,
     processes,
     run::{Run, TICK},
     worker::NAMES,
@@ -42,13 +43,22 @@ impl Run<'_> {
         if let Some(etcd) = &mut self.etcd {
             etcd.mend(&self.sandbox.logs, &self.events, &mut self.history);
         }
+        if let Some(postgres) = &mut self.postgres {
+            postgres.mend(&self.events, &mut self.history);
+        }
         let free = match self.options.reach {
             Reach::Broker => FREE,
-            Reach::Etcd => FREE + Duration::from_secs(TIME_TO_LIVE),
+            Reach::Etcd | Reach::Postgres => FREE + Duration::from_secs(TIME_TO_LIVE),
         };
         let all_ended = self.until(END, "all workers end", |run| run.living().is_empty());
         self.judge();
         self.check_record(free, all_ended);
+        if all_ended && self.postgres.is_some() {
+            let keys = |run: &Self| run.postgres.as_ref().map(Postgres::keys).unwrap_or_default();
+            if !self.until(free, "no key is left", |run| keys(run).is_empty()) {
+                println!("there are {}", keys(self));
+            }
+        }
         if all_ended {
             for machine in 0..self.sandbox.machines.len() {
                 self.check_machine(machine, free);

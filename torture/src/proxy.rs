@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU16, Ordering},
     },
     thread,
 };
@@ -14,6 +14,8 @@ use std::{
 #[derive(Clone)]
 pub(crate) struct Proxy {
     pub(crate) port: u16,
+    /// Where it leads.
+    to: Arc<AtomicU16>,
     cut: Arc<AtomicBool>,
     connections: Arc<Mutex<Vec<TcpStream>>>,
 }
@@ -24,6 +26,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let proxy = Self {
             port: listener.local_addr()?.port(),
+            to: Arc::new(port.into()),
             cut: Arc::default(),
             connections: Arc::default(),
         };
@@ -33,7 +36,9 @@ impl Proxy {
                 if accepting.cut.load(Ordering::SeqCst) {
                     continue;
                 }
-                if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
+                if let Ok(server) =
+                    TcpStream::connect(("127.0.0.1", accepting.to.load(Ordering::SeqCst)))
+                {
                     // A connection that cannot be passed on is closed.
                     let _ = accepting.join(&client, &server);
                 }
@@ -61,6 +66,15 @@ impl Proxy {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         for connection in connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Leads to another port from now on. Who is connected has to connect again.
+    pub(crate) fn lead_to(&self, port: u16) {
+        self.to.store(port, Ordering::SeqCst);
+        if !self.cut.load(Ordering::SeqCst) {
+            self.cut();
+            self.mend();
         }
     }
 

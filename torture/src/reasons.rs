@@ -34,7 +34,7 @@ impl Judge<'_> {
                     return Some("it was stopped, and comes back too late");
                 }
             }
-            Reach::Etcd => {
+            Reach::Etcd | Reach::Postgres => {
                 if was_away(it, at, TIME_TO_LIVE / 3) && self.broker_changed(it, at) {
                     return Some("it was stopped, and comes back too late");
                 }
@@ -74,7 +74,7 @@ impl Judge<'_> {
                     return Some("it was stopped, and comes back too late");
                 }
             }
-            Reach::Etcd => {
+            Reach::Etcd | Reach::Postgres => {
                 if was_away(it, at, TIME_TO_LIVE / 3) && self.broker_changed(it, at) {
                     return Some("it was stopped, and comes back too late");
                 }
@@ -289,7 +289,7 @@ impl Judge<'_> {
         let since = at.saturating_sub(30 * SECOND);
         let away = self.troubles_of(it).filter(|(trouble, _)| match trouble {
             Trouble::BrokerStopped | Trouble::DiskFull | Trouble::FilesRemoved => true,
-            Trouble::Cut => self.reach == Reach::Etcd,
+            Trouble::Cut => self.reach != Reach::Broker,
             Trouble::BrokerKilled | Trouble::Member | Trouble::EtcdFull => false,
         });
         let away: u64 = away.map(|(_, during)| during.within(since, at)).sum();

@@ -23,6 +23,7 @@ use crate::{
     events::{Events, now},
     history::{History, Instance, Interval, Trouble},
     options::{Options, Reach},
+    postgres::Postgres,
     processes::{is_command, signal},
     sandbox::Sandbox,
     worker::set_stop,
@@ -57,6 +58,7 @@ pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
     pub(crate) sandbox: Sandbox,
     pub(crate) etcd: Option<Etcd>,
+    pub(crate) postgres: Option<Postgres>,
     pub(crate) events: Events,
     read: u64,
     pub(crate) dice: Dice,
@@ -87,12 +89,16 @@ impl<'a> Run<'a> {
     pub(crate) fn new(options: &'a Options) -> io::Result<Self> {
         let machines = match options.reach {
             Reach::Broker => 1,
-            Reach::Etcd => 4,
+            Reach::Etcd | Reach::Postgres => 4,
         };
         let sandbox = Sandbox::new(options, machines)?;
         let etcd = match options.reach {
-            Reach::Broker => None,
             Reach::Etcd => Some(Etcd::start(&sandbox, options.has("owned-names"))?),
+            Reach::Broker | Reach::Postgres => None,
+        };
+        let postgres = match options.reach {
+            Reach::Postgres => Some(Postgres::start(&sandbox, options.has("owned-names"))?),
+            Reach::Broker | Reach::Etcd => None,
         };
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -103,6 +109,7 @@ impl<'a> Run<'a> {
             events: Events::open(&sandbox.logs)?,
             sandbox,
             etcd,
+            postgres,
             read: 0,
             dice: Dice(options.seed),
             history: History::default(),
@@ -171,6 +178,9 @@ impl<'a> Run<'a> {
             Some((Filled::Bytes, _)) => self.sandbox.fill_bytes(),
             Some((Filled::Inodes, _)) => self.sandbox.fill_inodes(),
             None => {}
+        }
+        if let Some(postgres) = &mut self.postgres {
+            postgres.tick(&self.events, &mut self.history);
         }
         if let Some(etcd) = &mut self.etcd {
             etcd.tick(&self.sandbox.logs, &self.events, &mut self.history);

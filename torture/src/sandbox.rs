@@ -79,7 +79,7 @@ impl Sandbox {
         if !compiled.success() {
             return Err(io::Error::other("cc cannot compile clock.c"));
         }
-        let socket = if options.reach == Reach::Etcd { "sock.store-main" } else { "sock" };
+        let socket = if options.reach == Reach::Broker { "sock" } else { "sock.store-main" };
         let machines = (0..machines).map(|nth| Machine {
             socket,
             directory: disk.join(format!("m{nth}")),

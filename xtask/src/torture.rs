@@ -8,6 +8,8 @@ pub(crate) fn torture(arguments: &[&str]) -> Result {
     let mut command = cargo(&["build", "--package", "navlock-cli", "--package", "navlock-torture"]);
     if arguments.contains(&"etcd") {
         command.args(["--features", "navlock-cli/etcd"]);
+    } else if arguments.contains(&"postgres") {
+        command.args(["--features", "navlock-cli/postgres"]);
     }
     run(&mut command)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());

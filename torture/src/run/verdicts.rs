@@ -119,6 +119,7 @@ impl Run<'_> {
         let reach = match self.options.reach {
             Reach::Broker => "broker",
             Reach::Etcd => "etcd",
+            Reach::Postgres => "postgres",
         };
         let (memory, descriptors) = self.broker_size;
         println!(

@@ -194,12 +194,22 @@ impl Server {
         }
     }
 
+    /// The first of its processes, which is the parent of the others.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.running.as_ref().map(testkit::Server::pid)
+    }
+
     pub(crate) fn psql(&self, text: &str) -> std::process::Output {
-        Command::new(program("psql"))
+        self.psql_command().args(["-c", text]).output().expect("it is there")
+    }
+
+    /// A `psql` that is connected to it.
+    pub(crate) fn psql_command(&self) -> Command {
+        let mut command = Command::new(program("psql"));
+        command
             .args(["-h", "127.0.0.1", "-p", &self.port.number().to_string(), "-U", "navlock"])
-            .args(["-d", "postgres", "-At", "-c", text])
-            .output()
-            .expect("it is there")
+            .args(["-d", "postgres", "-At"]);
+        command
     }
 
     pub(crate) fn port(&self) -> u16 {
