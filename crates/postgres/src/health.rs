@@ -7,8 +7,15 @@ use navlock_machines::{
     call_failure::Failure, data::Transaction, key_store::KeyStore as _, load::Turn, thread::runtime,
 };
 use serde::Deserialize;
+use tokio::sync::mpsc;
 
-use crate::{STORE, connection::Connection, options::PostgresOptions, postgres::Postgres};
+use crate::{
+    STORE,
+    connection::Connection,
+    listening::{Note, listen},
+    options::PostgresOptions,
+    postgres::Postgres,
+};
 
 /// How often the database is called. The number is odd, so that there is a median.
 const ROUNDS: usize = 21;
@@ -25,10 +32,25 @@ pub struct Health {
     pub is_set_up: bool,
     /// Whether this user may use the schema.
     pub may_use: bool,
-    /// How long the call takes by which a lock is taken, as the median of several. An error if it cannot be made.
-    pub round_trip: Result<Duration, Error>,
+    /// How many sessions the server has, of all programs, and how many it may have.
+    pub sessions: (u32, u32),
+    /// How long a transaction of another session has been open in this database, as far as this user may know that. It
+    /// keeps vacuum from removing dead rows.
+    pub oldest_transaction: Duration,
+    /// How the calls go by which locks are taken. An error if they cannot be made.
+    pub calls: Result<Calls, Error>,
     /// How long the locks of a machine are kept after the database has last heard of it.
     pub time_to_live: Duration,
+}
+
+/// How calls go.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Calls {
+    /// How long one takes by which a lock is taken, as the median of several.
+    pub round_trip: Duration,
+    /// Whether notifications arrive. Through a pooler in transaction mode they do not, and machines have to ask.
+    pub are_notified: bool,
 }
 
 /// What the server says of itself.
@@ -38,6 +60,10 @@ struct ServerState {
     is_replica: bool,
     is_set_up: bool,
     may_use: bool,
+    sessions: u32,
+    most_sessions: u32,
+    /// In seconds.
+    oldest_transaction: f64,
 }
 
 /// Asks the server for its state, and tries whether locks can be taken there.
@@ -54,14 +80,25 @@ pub fn check(options: &PostgresOptions) -> Result<Health, Error> {
          'is_set_up', exists (select from pg_proc p \
          join pg_namespace n on n.oid = p.pronamespace where p.proname = 'hello' and n.nspname = '{schema}'), \
          'may_use', coalesce((select has_schema_privilege(oid, 'usage') from pg_namespace where nspname = '{schema}'), \
-         false))"
+         false), \
+         'sessions', (select count(*) from pg_stat_activity where backend_type = 'client backend'), \
+         'most_sessions', current_setting('max_connections')::int, \
+         'oldest_transaction', coalesce((select extract(epoch from max(now() - xact_start)) from pg_stat_activity \
+         where datname = current_database() and pid <> pg_backend_pid()), 0))"
     );
     let state: ServerState = serde_json::from_str(&ask(options, &text)?)
         .map_err(|error| Error::refused(format!("this is no answer of a PostgreSQL: {error}")))?;
-    let ServerState { version, is_replica, is_set_up, may_use } = state;
-    let round_trip = runtime(STORE)?.block_on(round_trip(options));
-    let time_to_live = options.keeper.times.time_to_live;
-    Ok(Health { version, is_replica, is_set_up, may_use, round_trip, time_to_live })
+    Ok(Health {
+        version: state.version,
+        is_replica: state.is_replica,
+        is_set_up: state.is_set_up,
+        may_use: state.may_use,
+        sessions: (state.sessions, state.most_sessions),
+        oldest_transaction: Duration::try_from_secs_f64(state.oldest_transaction)
+            .unwrap_or_default(),
+        calls: runtime(STORE)?.block_on(calls(options)),
+        time_to_live: options.keeper.times.time_to_live,
+    })
 }
 
 /// How many machines use the store: those that have a lease, or had one before a crash. Only whoever has set it up may
@@ -90,8 +127,8 @@ fn ask(options: &PostgresOptions, text: &str) -> Result<String, Error> {
     runtime(STORE)?.block_on(answer).map_err(|failure| failure.error(STORE))
 }
 
-/// How long a transaction takes that changes nothing, and has its turn among the others.
-async fn round_trip(options: &PostgresOptions) -> Result<Duration, Error> {
+/// Makes transactions that change nothing, and have their turn among the others, and listens.
+async fn calls(options: &PostgresOptions) -> Result<Calls, Error> {
     let (store, _) = Postgres::connect(options.clone()).await?;
     let mut times = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
@@ -101,5 +138,9 @@ async fn round_trip(options: &PostgresOptions) -> Result<Duration, Error> {
         times.push(sent.elapsed());
     }
     times.sort();
-    Ok(times[ROUNDS / 2])
+    let (notes, mut heard) = mpsc::unbounded_channel();
+    let listening = tokio::spawn(listen(store, notes));
+    let are_notified = matches!(heard.recv().await, Some(Note::Listening(true)));
+    listening.abort();
+    Ok(Calls { round_trip: times[ROUNDS / 2], are_notified })
 }

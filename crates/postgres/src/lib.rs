@@ -67,7 +67,7 @@ mod watching;
 
 pub use crate::{
     evict::evict,
-    health::{Health, check, machines},
+    health::{Calls, Health, check, machines},
     options::PostgresOptions,
     postgres::Postgres,
     reach::{PostgresReach, postgres},

@@ -96,7 +96,7 @@ fn init(postgres: &Postgres, prints: bool) -> Result<ExitCode, Failure> {
     let health = navlock_postgres::check(options).map_err(failed)?;
     if health.is_set_up {
         // Another release may have done it.
-        health.round_trip.map_err(failed)?;
+        health.calls.map_err(failed)?;
         return answer(format!("navlock is set up already in the schema {schema} at {address}\n"));
     }
     navlock_postgres::init(options).map_err(failed)?;

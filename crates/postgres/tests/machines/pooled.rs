@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_postgres::PostgresOptions;
+use navlock_postgres::{PostgresOptions, check};
 use navlock_testkit::{self as testkit, Port, Start};
 
 use super::{exclusive, machines_with, until_waiting};
@@ -98,8 +98,16 @@ fn machines_take_turns_through_a_pooler_that_gives_each_transaction_another_sess
         .keep_names(0)
         .time_to_live(MINUTE)
         .timeout(TIME);
+    let are_notified =
+        |options: &PostgresOptions| check(options).unwrap().calls.unwrap().are_notified;
+    assert!(!are_notified(&options));
     let unheard = take_turns(&server, &options, 0);
     assert!(unheard < Duration::from_secs(8), "{unheard:?}");
-    let heard = take_turns(&server, &options.listen_url(server.url()), 2);
+    let options = options.listen_url(server.url());
+    let since = Instant::now();
+    while !are_notified(&options) {
+        assert!(since.elapsed() < DEADLINE, "it is not notified");
+    }
+    let heard = take_turns(&server, &options, 2);
     assert!(heard < Duration::from_secs(8), "{heard:?}");
 }
