@@ -24,7 +24,7 @@ pub(crate) enum Note {
 
 /// The pause before another connection listens: first, and after one that has heard nothing.
 const SOON: Duration = Duration::from_millis(20);
-const DEAF: Duration = Duration::from_secs(60);
+const UNHEARD: Duration = Duration::from_secs(60);
 
 /// The longest pause after one that could not be made.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub(crate) async fn listen(store: Postgres, notes: mpsc::UnboundedSender<Note>) 
                 store.0.recovers.send_replace(());
                 SOON
             }
-            Some(Hearing::Deaf) => DEAF,
+            Some(Hearing::Unheard) => UNHEARD,
             Some(Hearing::Failed) => (2 * pause).min(LONGEST),
         };
         if notes.send(Note::Listening(false)).is_err() {
@@ -57,7 +57,7 @@ enum Hearing {
     /// There was none.
     Failed,
     /// It hears nothing.
-    Deaf,
+    Unheard,
     Ended,
 }
 
@@ -91,7 +91,7 @@ async fn hear(
     if !matches!(timeout(store.time(), own).await, Ok(Some(()))) {
         let _ = client.batch_execute(&format!("unlisten {channel}")).await;
         tracing::info!(target: LOGS, "no notification comes through this URL: a listen-url may lead there directly");
-        return Some(Hearing::Deaf);
+        return Some(Hearing::Unheard);
     }
     notes.send(Note::Listening(true)).ok()?;
     while let Some(place) = places.recv().await {

@@ -555,7 +555,7 @@ end $$;
 create function tend(now present) returns void language plpgsql as $$
 declare
     last timestamptz;
-    long interval := make_interval(secs => greatest(60, (select longest from store) / 500));
+    long interval := make_interval(secs => greatest(20, (select longest from store) / 500));
 begin
     select max(at) into last from moments;
     if last > clock_timestamp() - interval '5 seconds' and last <= clock_timestamp()

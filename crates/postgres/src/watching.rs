@@ -92,14 +92,14 @@ impl Postgres {
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
-                    Some(order) => watching.note(order),
+                    Some(order) => watching.on_order(order),
                     None => break,
                 },
                 Some(news) = changes.recv() => {
-                    watching.take_own(news);
+                    watching.on_own(news);
                     quiet = UNHEARD;
                 }
-                Some(note) = notes.recv() => watching.heed(note),
+                Some(note) = notes.recv() => watching.on_note(note),
                 () = sleep_until(due), if !watching.wanted.is_empty() => {
                     watching.all_are_dirty();
                     if watching.said.elapsed() > SAID {
@@ -111,13 +111,13 @@ impl Postgres {
             }
             // What comes at once is asked for at once.
             while let Ok(order) = orders.try_recv() {
-                watching.note(order);
+                watching.on_order(order);
             }
             while let Ok(news) = changes.try_recv() {
-                watching.take_own(news);
+                watching.on_own(news);
             }
             while let Ok(note) = notes.try_recv() {
-                watching.heed(note);
+                watching.on_note(note);
             }
             if let Err(failure) = watching.catch_up().await {
                 tracing::debug!(target: LOGS, ?failure, "names could not be watched yet");
@@ -131,7 +131,7 @@ impl Postgres {
 }
 
 impl<T: Fn(u64, Watched)> Watching<'_, T> {
-    fn note(&mut self, order: Order) {
+    fn on_order(&mut self, order: Order) {
         match order {
             Order::Watch { watch, keys, prefix, from } => {
                 let place = place_of(&prefix);
@@ -158,7 +158,7 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
         }
     }
 
-    fn heed(&mut self, note: Note) {
+    fn on_note(&mut self, note: Note) {
         match note {
             Note::Heard(place) => drop(self.dirty.insert(place)),
             Note::Listening(so) => {
@@ -173,14 +173,14 @@ impl<T: Fn(u64, Watched)> Watching<'_, T> {
     }
 
     /// Tells what was done from here, if everything before it was told.
-    fn take_own(&mut self, own: Own) {
+    fn on_own(&mut self, own: Own) {
         let Change { place, before, keys } = match own {
             Own::Changed(change) => change,
             Own::Mailbox(place) if self.wanted.contains_key(&MAILBOX) || place.is_empty() => return,
             Own::Mailbox(place) => {
                 let keys = BucketKeys::new("", "");
                 let prefix = place.into_bytes();
-                return self.note(Order::Watch { watch: MAILBOX, keys, prefix, from: None });
+                return self.on_order(Order::Watch { watch: MAILBOX, keys, prefix, from: None });
             }
         };
         if !self.places.contains_key(&place) {

@@ -122,6 +122,9 @@ impl Server {
             // The tests of all kinds connect at once.
             "-c",
             "max_connections=400",
+            // Where it is removed with the rest.
+            "-c",
+            "dynamic_shared_memory_type=mmap",
             // What has to survive, survives: the machine does not crash.
             "-c",
             "fsync=off",
