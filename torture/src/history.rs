@@ -95,6 +95,8 @@ pub(crate) enum Trouble {
     FilesRemoved,
     /// The machine was cut off from the store, or the whole store was away.
     Cut,
+    /// The store has forgotten everything, at this moment.
+    Forgotten,
     /// A member of etcd was killed, stopped or replaced.
     Member,
     /// Etcd had no room.

@@ -182,6 +182,7 @@ impl Postgres {
             return None;
         }
         events.say(format_args!("the server crashes for {during}"));
+        forgotten(history);
         self.away(Undo::Start, during, history);
         self.primary.kill();
         Some(())
@@ -260,6 +261,7 @@ impl Postgres {
         events.say(format_args!("the replica is promoted"));
         history.troubles.push((Trouble::Cut, None, Interval::begin()));
         self.end_snapshot();
+        forgotten(history);
         self.primary.kill();
         self.replica.do_sql("select pg_promote()");
         std::mem::swap(&mut self.primary, &mut self.replica);
@@ -332,7 +334,8 @@ fn write_settings(server: u16, port: &Port) -> io::Result<PathBuf> {
     let (settings, users) = (directory.join("ini"), directory.join("users"));
     let text = format!(
         "[databases]\n* = host=127.0.0.1 port={server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {}\n\
-         unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = 4\n",
+         unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = 4\n\
+         server_login_retry = 1\n",
         port.number(),
         users.display()
     );
@@ -346,11 +349,21 @@ fn write_settings(server: u16, port: &Port) -> io::Result<PathBuf> {
     Ok(settings)
 }
 
+/// Notes that the server has forgotten everything.
+fn forgotten(history: &mut History) {
+    let mut moment = Interval::begin();
+    moment.end();
+    history.troubles.push((Trouble::Forgotten, None, moment));
+}
+
+/// Within how many microseconds a pooler finds that the server is there again.
+const FOUND: u64 = 1_500_000;
+
 /// Notes that the store is there again for a machine, or for all.
 fn over(history: &mut History, machine: Option<usize>) {
     for (trouble, whose, during) in &mut history.troubles {
-        if *trouble == Trouble::Cut && *whose == machine {
-            during.end();
+        if *trouble == Trouble::Cut && *whose == machine && during.to.is_none() {
+            during.to = Some(now() + if machine.is_none() { FOUND } else { 0 });
         }
     }
 }

@@ -81,9 +81,25 @@ impl Judge<'_> {
                 if self.broker_was_away(it, at, TIME_TO_LIVE / 3 * SECOND) {
                     return Some("there was no broker for a while");
                 }
+                if self.was_known_to_nobody(it, at) {
+                    return Some("its broker and the store have ended together");
+                }
             }
         }
         None
+    }
+
+    /// Whether the store forgot everything while the worker's broker was dead, or its next one did not know what stood in
+    /// the store.
+    fn was_known_to_nobody(&self, it: &Instance, at: u64) -> bool {
+        let moments = |what: Trouble| {
+            let here = self.troubles_of(it).filter(move |(trouble, _)| *trouble == what);
+            here.map(|(_, during)| during.from)
+        };
+        moments(Trouble::Forgotten).filter(|forgotten| *forgotten <= at).any(|forgotten| {
+            moments(Trouble::BrokerKilled)
+                .any(|killed| killed.abs_diff(forgotten) < TIME_TO_LIVE * SECOND)
+        })
     }
 
     /// Why this worker may be told that it cannot have what it asks for.
@@ -110,6 +126,12 @@ impl Judge<'_> {
         };
         if hurries && self.troubles_of(it).any(killed) {
             return Some("it would not wait for another broker");
+        }
+        let is_stopped = |(trouble, during): (Trouble, &Interval)| {
+            trouble == Trouble::BrokerStopped && during.within(at - 1, at) > 0
+        };
+        if hurries && self.troubles_of(it).any(is_stopped) {
+            return Some("its broker was stopped when its time was over");
         }
         if self.broker_was_away(it, at, if hurries { SECOND } else { 5 * SECOND }) {
             return Some("there was no broker for a while");
@@ -290,7 +312,9 @@ impl Judge<'_> {
         let away = self.troubles_of(it).filter(|(trouble, _)| match trouble {
             Trouble::BrokerStopped | Trouble::DiskFull | Trouble::FilesRemoved => true,
             Trouble::Cut => self.reach != Reach::Broker,
-            Trouble::BrokerKilled | Trouble::Member | Trouble::EtcdFull => false,
+            Trouble::BrokerKilled | Trouble::Forgotten | Trouble::Member | Trouble::EtcdFull => {
+                false
+            }
         });
         let away: u64 = away.map(|(_, during)| during.within(since, at)).sum();
         away >= time

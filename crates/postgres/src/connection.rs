@@ -2,10 +2,12 @@
 
 use std::{
     future::poll_fn,
+    hash::{BuildHasher as _, RandomState},
     ops::Deref,
+    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -31,11 +33,16 @@ const LATE: u32 = 2;
 /// If there is another answer within this time, nobody is told that there was none.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// A connection. Calls that are made at once are sent at once, and done one after the other.
+/// A connection. One call is made after the other, unless that is late: if a program is killed whose next call has been sent before the last
+/// one was answered, PgBouncer gives the answer to whoever has the server's session next (seen with 1.18).
 pub(crate) struct Connection {
     servers: Servers,
     schema: String,
     client: AsyncMutex<Option<Arc<Session>>>,
+    /// The call that is being made.
+    turn: AsyncMutex<()>,
+    /// What calls are marked with. Each has another number, in all programs.
+    mark: AtomicU64,
     /// Whether a call may have been done whose answer was lost.
     pub(crate) has_lost_answer: AtomicBool,
     /// Since when there was no answer.
@@ -48,6 +55,8 @@ impl Connection {
             servers,
             schema,
             client: AsyncMutex::default(),
+            turn: AsyncMutex::default(),
+            mark: AtomicU64::new(RandomState::new().hash_one(0)),
             has_lost_answer: AtomicBool::new(false),
             silent: Mutex::default(),
         }
@@ -66,11 +75,12 @@ impl Connection {
     ) -> Result<T, Failure> {
         let (turn, limit) = (time.as_millis(), (LATE * time).as_millis());
         let schema = &self.schema;
+        let mark = self.mark.fetch_add(1, Ordering::Relaxed);
         let text = format!(
             "set transaction isolation level read committed, read write; set local lock_timeout = {turn}; \
-             set local statement_timeout = {limit}; select \"{schema}\".{call}"
+             set local statement_timeout = {limit}; select \"{schema}\".{call}, '{mark:x}'"
         );
-        let answer = self.query(&text, time).await?;
+        let answer = self.ask(&text, Some(&format!("{mark:x}")), time).await?;
         if answer == RECOVERS {
             let why = Unreachable::new(UnreachableKind::Unavailable, RECOVERING);
             return Err(Failure::Unknown(why));
@@ -81,13 +91,28 @@ impl Connection {
         })
     }
 
-    /// Does this, and returns the first value of the answer. The answer is late after `time`, and waited for for
-    /// longer: if the call was made again, it would be done twice, and a slow server would have twice as much to do.
+    /// Does this, and returns the first value of the answer.
     pub(crate) async fn query(&self, text: &str, time: Duration) -> Result<String, Failure> {
+        self.ask(text, None, time).await
+    }
+
+    /// Does this, and returns the first value of the answer, whose second one is the mark. The answer is late after
+    /// `time`, and waited for for longer: if the call was made again, it would be done twice, and a slow server would have
+    /// twice as much to do.
+    async fn ask(&self, text: &str, mark: Option<&str>, time: Duration) -> Result<String, Failure> {
         let mut used = None;
         let answered = async {
+            let turn = self.turn.lock().await;
             let client = used.insert(self.client().await?);
-            let rows = match client.simple_query(text).await {
+            let mut rows = pin!(client.simple_query(text));
+            // Others do not wait for one that is late.
+            let in_time = timeout(time, &mut rows).await;
+            drop(turn);
+            let rows = match in_time {
+                Ok(rows) => rows,
+                Err(_) => rows.await,
+            };
+            let rows = match rows {
                 Ok(rows) => rows,
                 Err(error) => {
                     if error.as_db_error().is_none() {
@@ -99,10 +124,18 @@ impl Connection {
                     return Err(failures::of(error));
                 }
             };
-            Ok(rows.into_iter().find_map(|row| match row {
-                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            let row = rows.into_iter().find_map(|row| match row {
+                SimpleQueryMessage::Row(row) => Some(row),
                 _ => None,
-            }))
+            });
+            if mark.is_some() && row.as_ref().and_then(|row| row.get(1)) != mark {
+                self.has_lost_answer.store(true, Ordering::Relaxed);
+                self.leave(client).await;
+                return Err(Failure::unknown(
+                    "the answer to another call: a pooler has mixed them up",
+                ));
+            }
+            Ok(row.and_then(|row| row.get(0).map(str::to_owned)))
         };
         let mut answered = Box::pin(answered);
         let answered = if let Ok(answered) = timeout(time, &mut answered).await {

@@ -25,9 +25,12 @@ pub(crate) fn of(error: Error) -> Failure {
                  unless that says sslmode=verify-ca",
             );
         }
-        return Failure::Unknown(
-            Unreachable::new(UnreachableKind::Unavailable, why).caused_by(error),
-        );
+        let kind = if is_of_handshake(&error) {
+            UnreachableKind::Protocol
+        } else {
+            UnreachableKind::Unavailable
+        };
+        return Failure::Unknown(Unreachable::new(kind, why).caused_by(error));
     };
     let (code, message) = (told.code().code().to_owned(), told.message().to_owned());
     let unknown = |kind, why: String| Failure::Unknown(Unreachable::new(kind, why));

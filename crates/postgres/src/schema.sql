@@ -563,8 +563,9 @@ begin
         return;
     end if;
     insert into moments values (clock_timestamp(), now.revision) on conflict do nothing;
-    delete from changes where revision <
-        (select max(revision) from moments where at < clock_timestamp() - long);
+    -- Not more than can be done while others wait for nothing: else nothing would be done at the next try either.
+    delete from changes where revision < least((select min(revision) from changes) + 50000,
+        (select max(revision) from moments where at < clock_timestamp() - long));
     delete from moments where at < (select max(at) from moments where at < clock_timestamp() - long)
         or at > clock_timestamp();
 end $$;
@@ -583,9 +584,9 @@ begin
     perform set_config('lock_timeout', '100', true);
     lock table present, leases, keys, changes in access exclusive mode;
     foreach of in array array['present', 'leases', 'keys', 'changes']::regclass[] loop
-        -- Where most rows are alive that would not help, and large tables would take too long.
+        -- Where most rows are alive that would not help, and many would take too long.
         if pg_stat_get_dead_tuples(of) > greatest(1000, pg_stat_get_live_tuples(of))
-            and pg_relation_size(of) < 1 << 26 then
+            and pg_stat_get_live_tuples(of) < 20000 and pg_relation_size(of) < 1 << 28 then
             execute format('select array_agg(r::text) from %s r', of) into alive;
             execute format('truncate %s', of);
             execute format('insert into %1$s select (r::%1$s).* from unnest($1) r', of) using alive;

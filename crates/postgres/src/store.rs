@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use navlock_core::Error;
+use navlock_core::{Error, UnreachableKind};
 use navlock_machines::{
     call_failure::Failure,
     clock::Uptime,
@@ -37,10 +37,7 @@ impl KeyStore for Postgres {
     async fn connect(options: PostgresOptions) -> Result<(Self, KeeperOptions), Error> {
         let (keeper, timeout) = (options.keeper.clone(), options.keeper.times.timeout);
         let store = Self::new(options)?;
-        let hello = time::timeout(timeout, store.call::<Hello>("hello()")).await;
-        let hello = hello
-            .unwrap_or_else(|_| Err(Failure::timed_out(timeout)))
-            .map_err(|failure| failure.error(STORE))?;
+        let hello = store.hello(timeout).await.map_err(|failure| failure.error(STORE))?;
         if (hello.version, &*hello.format) != (VERSION, FORMAT) {
             return Err(Error::refused(format!(
                 "the schema {} of this database has version {}, format {}, and this release needs version {VERSION}, \
@@ -150,6 +147,24 @@ impl KeyStore for Postgres {
 }
 
 impl Postgres {
+    /// Asks what the store is, for so long. A server that is being started, or replaced, answers soon.
+    async fn hello(&self, time: Duration) -> Result<Hello, Failure> {
+        let mut failure = Failure::timed_out(time);
+        let asked = async {
+            loop {
+                match self.call("hello()").await {
+                    Err(Failure::Unknown(why)) if why.kind() == UnreachableKind::Unavailable => {
+                        failure = Failure::Unknown(why);
+                        sleep(about(Duration::from_millis(200))).await;
+                    }
+                    answered => break answered,
+                }
+            }
+        };
+        let asked = time::timeout(time, asked).await;
+        asked.unwrap_or(Err(failure))
+    }
+
     async fn range(
         &self,
         first: &str,
