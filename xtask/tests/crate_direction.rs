@@ -56,7 +56,10 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 23] = [
     ),
     ("navlock-js-run", &["navlock", "navlock-core", "navlock-boa", "navlock-rquickjs"]),
     ("navlock-one-face", &["navlock", "navlock-js"]),
-    ("navlock-torture", &["navlock", "navlock-etcd-client", "navlock-testkit"]),
+    (
+        "navlock-torture",
+        &["navlock", "navlock-core", "navlock-etcd-client", "navlock-postgres", "navlock-testkit"],
+    ),
     ("xtask", &[]),
 ];
 
