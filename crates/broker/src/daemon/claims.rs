@@ -257,13 +257,12 @@ pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
     }
 }
 
-/// Tells a client that comes too late which locks it has lost, and queues its requests anew.
-pub(super) fn refuse(
+/// Queues the requests of a client that comes too late, or to the same broker again.
+pub(super) fn ask_anew(
     delegations: Option<&Arc<Delegations>>,
     client: &SharedClient,
     mut claims: Claims,
 ) {
-    believe(client, &mut claims, |_| false);
     claims.requests.sort_by_key(Claimed::place);
     for request in claims.requests {
         settle_for(delegations, client, request.agent, &request.claim.name, request.claim.kind);

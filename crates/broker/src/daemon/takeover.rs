@@ -179,8 +179,11 @@ impl Daemon {
         let ConnectedClient { key, number, client, .. } = connected;
         self.believe(*key, client, &mut claims);
         // The client had no locks before, or comes too late.
-        if let Err(claims) = self.recovery.claim(*key, *number, client, claims) {
-            claims::refuse(self.delegations(), client, claims);
+        if let Err(mut claims) = self.recovery.claim(*key, *number, client, claims) {
+            claims::believe(client, &mut claims, |_| false);
+            // What waits is asked for anew, after what others have sent before.
+            self.next_turn.passes().await;
+            claims::ask_anew(self.delegations(), client, claims);
         }
         self.recovery.over().await;
     }

@@ -80,6 +80,7 @@ impl Broker {
         let delegations = plan.delegates.then(|| Delegations::new(0));
         let user_agent = user_agent(FencingToken::new(clock::now().max(last + 1)));
         let daemon = Arc::new(Daemon::new(user_agent, &options, files, &found, delegations));
+        daemon.next_turn.begin(Waker::noop().clone());
         let tasks = Running::begin(&daemon.tasks);
         let wanted = Wanted::new(Waker::noop().clone());
         let mut state = State::new(Arc::clone(&daemon), wanted, world.clone());
@@ -111,7 +112,7 @@ impl Broker {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.state.is_left() || self.world.get().has_news()
+        self.state.is_left() || self.daemon.next_turn.is_awaited() || self.world.get().has_news()
     }
 
     /// Takes a turn, if there is anything to do.
@@ -122,7 +123,11 @@ impl Broker {
             world.meanwhile = meanwhile;
             drop(world);
             self.state.wait(|| None);
+            let awaiting = self.daemon.next_turn.take();
             self.state.turn();
+            for done in awaiting {
+                _ = done.send(());
+            }
         }
         self.look();
         self.go_on();
