@@ -81,7 +81,7 @@ pub enum Step {
     Delete(Vec<u8>),
     /// Deletes the keys of this range, and tells which they were.
     DeleteRange(Vec<u8>, Vec<u8>),
-    /// Does a transaction within this one. It is the first step, so its checks are made before anything is done.
+    /// Does a transaction within this one. Its checks are made before anything is done.
     Within(Transaction),
 }
 

@@ -4,7 +4,6 @@ use std::{
     future::poll_fn,
     hash::{BuildHasher as _, RandomState},
     ops::Deref,
-    pin::pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -23,7 +22,7 @@ use tokio::{
 use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, config::SslMode};
 
 use crate::{
-    failures::{self, RECOVERING, RECOVERS},
+    failures::{self, NO_LEASE, RECOVERING, RECOVERS},
     servers::Servers,
 };
 
@@ -81,6 +80,9 @@ impl Connection {
              set local statement_timeout = {limit}; select \"{schema}\".{call}, '{mark:x}'"
         );
         let answer = self.ask(&text, Some(&format!("{mark:x}")), time).await?;
+        if answer == NO_LEASE {
+            return Err(Failure::NoLease);
+        }
         if answer == RECOVERS {
             let why = Unreachable::new(UnreachableKind::Unavailable, RECOVERING);
             return Err(Failure::Unknown(why));
@@ -100,27 +102,21 @@ impl Connection {
     /// `time`, and waited for for longer: if the call was made again, it would be done twice, and a slow server would have
     /// twice as much to do.
     async fn ask(&self, text: &str, mark: Option<&str>, time: Duration) -> Result<String, Failure> {
+        let Ok(turn) = timeout(time, self.turn.lock()).await else {
+            // It was not sent.
+            let late = Failure::timed_out(time);
+            self.note(Some(late.clone()));
+            return Err(late);
+        };
         let mut used = None;
         let answered = async {
-            let turn = self.turn.lock().await;
             let client = used.insert(self.client().await?);
-            let mut rows = pin!(client.simple_query(text));
-            // Others do not wait for one that is late.
-            let in_time = timeout(time, &mut rows).await;
-            drop(turn);
-            let rows = match in_time {
-                Ok(rows) => rows,
-                Err(_) => rows.await,
-            };
-            let rows = match rows {
+            let rows = match client.simple_query(text).await {
                 Ok(rows) => rows,
                 Err(error) => {
-                    if error.as_db_error().is_none() {
-                        self.has_lost_answer.store(true, Ordering::Relaxed);
-                    }
-                    if failures::is_of_server(&error) {
-                        self.leave(client).await;
-                    }
+                    // A pooler may have said that, or the error is another call's: this one may be done.
+                    self.has_lost_answer.store(true, Ordering::Relaxed);
+                    self.leave(client).await;
                     return Err(failures::of(error));
                 }
             };
@@ -128,17 +124,21 @@ impl Connection {
                 SimpleQueryMessage::Row(row) => Some(row),
                 _ => None,
             });
-            if mark.is_some() && row.as_ref().and_then(|row| row.get(1)) != mark {
+            let value = |nth| row.as_ref().and_then(|row| row.try_get(nth).ok().flatten());
+            if mark.is_some() && value(1) != mark {
                 self.has_lost_answer.store(true, Ordering::Relaxed);
                 self.leave(client).await;
                 return Err(Failure::unknown(
                     "the answer to another call: a pooler has mixed them up",
                 ));
             }
-            Ok(row.and_then(|row| row.get(0).map(str::to_owned)))
+            Ok(value(0).map(str::to_owned))
         };
         let mut answered = Box::pin(answered);
-        let answered = if let Ok(answered) = timeout(time, &mut answered).await {
+        let in_time = timeout(time, &mut answered).await;
+        // Others do not wait for one that is late.
+        drop(turn);
+        let answered = if let Ok(answered) = in_time {
             answered
         } else {
             self.note(Some(Failure::timed_out(time)));

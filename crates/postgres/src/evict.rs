@@ -22,7 +22,8 @@ pub fn evict(options: &PostgresOptions, what: &Evict<'_>) -> Result<Vec<Vec<u8>>
     runtime(STORE)?.block_on(async {
         let (store, keeper) = Postgres::connect(options.clone()).await?;
         let evicted = eviction::evict(&store, &keeper.namespace, what).await;
-        // Those who wait are notified meanwhile.
+        // Those who wait are notified first.
+        tokio::task::yield_now().await;
         let _: Result<Hello, _> = store.call("hello()").await;
         evicted.map_err(|failure| failure.error(STORE))
     })

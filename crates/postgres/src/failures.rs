@@ -12,6 +12,9 @@ const OLDEST: u32 = 15;
 /// What a function answers while the machines put back their keys.
 pub(crate) const RECOVERS: &str = r#"{"refused": "recovering"}"#;
 
+/// What it answers if there is no such lease.
+pub(crate) const NO_LEASE: &str = r#"{"refused": "no lease"}"#;
+
 /// What is said while that is so.
 pub(crate) const RECOVERING: &str = "the locks are being put back after a crash of PostgreSQL";
 
@@ -36,7 +39,6 @@ pub(crate) fn of(error: Error) -> Failure {
     let unknown = |kind, why: String| Failure::Unknown(Unreachable::new(kind, why));
     let refused = |kind, why: String| Failure::Refused(Unreachable::new(kind, why).into());
     match &*code {
-        "NL001" => Failure::NoLease,
         "NL004" => Failure::NoRevision,
         // The server has waited for as long as it was told to, and has done nothing.
         "55P03" | "57014" => {
@@ -87,13 +89,6 @@ pub(crate) fn of_make(release: Option<&str>, cockroach: Option<&str>) -> Result<
     };
     let why = format!("navlock needs PostgreSQL {OLDEST} or newer, and this server is {make}");
     Err(Failure::Refused(Refusal::new(why).into()))
-}
-
-/// Whether another server of those that were given may do what this one does not: it is a replica, or ends.
-pub(crate) fn is_of_server(error: &Error) -> bool {
-    error
-        .code()
-        .is_some_and(|code| matches!(code.code(), "25006" | "0A000" | "57P01" | "57P02" | "57P03"))
 }
 
 /// Whether encryption was not possible, or not wanted: the handshake has failed, or nobody is let in by it.

@@ -81,7 +81,7 @@ pub fn check(options: &PostgresOptions) -> Result<Health, Error> {
          join pg_namespace n on n.oid = p.pronamespace where p.proname = 'hello' and n.nspname = '{schema}'), \
          'may_use', coalesce((select has_schema_privilege(oid, 'usage') from pg_namespace where nspname = '{schema}'), \
          false), \
-         'sessions', (select count(*) from pg_stat_activity where backend_type = 'client backend'), \
+         'sessions', (select sum(numbackends) from pg_stat_database), \
          'most_sessions', current_setting('max_connections')::int, \
          'oldest_transaction', coalesce((select extract(epoch from max(now() - xact_start)) from pg_stat_activity \
          where datname = current_database() and pid <> pg_backend_pid()), 0))"

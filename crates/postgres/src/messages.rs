@@ -235,9 +235,9 @@ impl Transacted {
         let (mut changes, mut concerned) = (Vec::<Change>::new(), Concerned::new());
         for (place, listeners, before, told) in self.news {
             concerned.extend(listeners.into_iter().flatten().map(|who| (who, place.clone())));
-            match changes.last_mut() {
-                Some(last) if last.place == place => last.keys.push(told),
-                _ => changes.push(Change { place, before, keys: vec![told] }),
+            match changes.iter_mut().find(|change| change.place == place) {
+                Some(change) => change.keys.push(told),
+                None => changes.push(Change { place, before, keys: vec![told] }),
             }
         }
         (changes, concerned)

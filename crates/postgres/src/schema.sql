@@ -230,14 +230,15 @@ begin
     end case;
 end $$;
 
--- Runs a transaction: checks, steps if they hold, steps if not. All or nothing. The first step may be a transaction
--- itself. `path` says which of them have succeeded, and `results` what steps have found that only read.
+-- Runs a transaction: checks, steps if they hold, steps if not. All or nothing. A step may be a transaction itself. `path`
+-- says which of them have succeeded, in the order in which they stand, and `results` what other steps have found.
 create function transact(transaction jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, "@schema@", pg_temp set enable_seqscan = off set jit = off as $$
 declare
     now present := next_turn();
     steps jsonb := jsonb_build_array(jsonb_build_array('within', transaction));
+    place int := 0;
     step jsonb;
     is_so boolean;
     under bigint := 0;
@@ -251,26 +252,36 @@ begin
     if now.recovers then
         return refusal();
     end if;
-    while steps #>> '{0,0}' = 'within' loop
-        step := steps #> '{0,1}';
-        is_so := true;
-        for nth in 0 .. jsonb_array_length(step -> 'when') - 1 loop
-            is_so := holds(step -> 'when' -> nth);
-            exit when not is_so;
-        end loop;
-        path := path || to_jsonb(is_so);
-        steps := (step -> case when is_so then 'then' else 'else' end) || (steps - 0);
+    -- What is within is put in its place, so all checks come before all steps.
+    while place < jsonb_array_length(steps) loop
+        step := steps -> place;
+        if step ->> 0 = 'within' then
+            step := step -> 1;
+            is_so := true;
+            for nth in 0 .. jsonb_array_length(step -> 'when') - 1 loop
+                is_so := holds(step -> 'when' -> nth);
+                exit when not is_so;
+            end loop;
+            path := path || to_jsonb(is_so);
+            steps := case when place = 0 then '[]' else
+                    jsonb_path_query_array(steps, '$[0 to $n]', jsonb_build_object('n', place - 1)) end
+                || (step -> case when is_so then 'then' else 'else' end)
+                || jsonb_path_query_array(steps, '$[$n to last]', jsonb_build_object('n', place + 1));
+            continue;
+        end if;
+        if step ->> 0 = 'put' and under <> (step ->> 3)::bigint then
+            under := (step ->> 3)::bigint;
+            if under <> 0 and not exists (select from leases where id = under) then
+                return '{"refused": "no lease"}';
+            end if;
+        end if;
+        place := place + 1;
     end loop;
     for nth in 0 .. jsonb_array_length(steps) - 1 loop
         step := steps -> nth;
         case step ->> 0
         when 'put' then
-            if under <> (step ->> 3)::bigint then
-                under := (step ->> 3)::bigint;
-                if under <> 0 and not exists (select from leases where id = under) then
-                    raise exception 'there is no such lease' using errcode = 'NL001';
-                end if;
-            end if;
+            under := (step ->> 3)::bigint;
             old := null;
             insert into keys values (step ->> 1, decode(step ->> 2, 'hex'), now.revision, now.revision, under) on conflict do nothing;
             if not found then
@@ -380,7 +391,6 @@ declare
     id bigint := ('x' || replace(gen_random_uuid()::text, '-', ''))::bit(63)::bigint;
 begin
     perform set_config('synchronous_commit', 'on', true);
-    update store set longest = time_to_live where longest < time_to_live;
     insert into machines values (id, time_to_live);
     return to_jsonb(id);
 end $$;
@@ -394,8 +404,9 @@ declare
 begin
     -- A promoted replica may not have heard of the note.
     insert into machines values (lease, time_to_live) on conflict do nothing;
-    if found then
+    if found or (select longest from store) < time_to_live then
         perform set_config('synchronous_commit', 'local', true);
+        update store set longest = greatest(longest, time_to_live);
     end if;
     -- If the memory was lost since, a recovery waits for its keys. There are none.
     insert into leases values (lease, time_to_live, 0, true, clock_timestamp())
@@ -487,6 +498,8 @@ begin
                 on conflict do nothing;
             insert into leases select (l ->> 0)::bigint, (l ->> 1)::int, 0, false, clock_timestamp()
                 from jsonb_array_elements(of) l on conflict do nothing;
+            update store set longest = greatest(longest,
+                (select max((l ->> 1)::int) from jsonb_array_elements(of) l));
         end if;
         insert into keys
             select kv ->> 0, decode(kv ->> 1, 'hex'), (kv ->> 2)::bigint, (kv ->> 3)::bigint, (kv ->> 4)::bigint
@@ -525,7 +538,7 @@ begin
                 and not (h.is_owner and h.lease = last.lease);
         if now.is_unsure then
             perform set_config('synchronous_commit', 'local', true);
-            update store set timeline = timeline(), longest = (select coalesce(max(time_to_live), 0) from machines);
+            update store set timeline = timeline();
         end if;
         update present set recovers = false, is_unsure = false;
     end if;
@@ -556,18 +569,26 @@ create function tend(now present) returns void language plpgsql as $$
 declare
     last timestamptz;
     long interval := make_interval(secs => greatest(20, (select longest from store) / 500));
+    first bigint;
+    known bigint;
 begin
+    if not pg_try_advisory_xact_lock(1315009612, hashtext('@schema@')) then
+        return;
+    end if;
+    select min(revision) into first from changes;
+    select max(revision) into known from moments where at < clock_timestamp() - long;
+    if first < known then
+        -- Not more than a call has time for: else it would be given up, and so would the next one.
+        delete from changes where revision < least(first + 50000, known);
+    end if;
     select max(at) into last from moments;
-    if last > clock_timestamp() - interval '5 seconds' and last <= clock_timestamp()
-        or not pg_try_advisory_xact_lock(1315009612, hashtext('@schema@')) then
+    if last > clock_timestamp() - interval '5 seconds' and last <= clock_timestamp() then
         return;
     end if;
     insert into moments values (clock_timestamp(), now.revision) on conflict do nothing;
-    -- Not more than can be done while others wait for nothing: else nothing would be done at the next try either.
-    delete from changes where revision < least((select min(revision) from changes) + 50000,
-        (select max(revision) from moments where at < clock_timestamp() - long));
     delete from moments where at < (select max(at) from moments where at < clock_timestamp() - long)
         or at > clock_timestamp();
+    perform rewrite();
 end $$;
 
 -- Writes the rows that are alive into new files, where an old snapshot keeps vacuum from removing the dead ones: the
@@ -578,10 +599,12 @@ declare
     of regclass;
     alive text[];
 begin
-    if pg_relation_size('present') < 1 << 17 or not pg_try_advisory_xact_lock(1315009613, hashtext('@schema@')) then
+    if pg_relation_size('present') < 1 << 17 or pg_stat_get_dead_tuples('present'::regclass) < 1000 then
         return;
     end if;
-    perform set_config('lock_timeout', '100', true);
+    -- Everybody waits meanwhile: for no standby, and not for somebody who reads for long, as a dump does.
+    perform set_config('synchronous_commit', 'local', true);
+    perform set_config('lock_timeout', '50', true);
     lock table present, leases, keys, changes in access exclusive mode;
     foreach of in array array['present', 'leases', 'keys', 'changes']::regclass[] loop
         -- Where most rows are alive that would not help, and many would take too long.
@@ -617,7 +640,6 @@ begin
                 ) of_places), '[]'))
         into answer from present p;
     perform tend(now);
-    perform rewrite();
     return answer;
 end $$;
 

@@ -4,7 +4,7 @@
 
 use std::{
     io::{Read, Write},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     thread,
     time::Duration,
 };
@@ -14,13 +14,20 @@ use navlock_postgres::{PostgresOptions, check, init, postgres};
 
 /// The URL of a server that lets in everybody, says this of itself, and answers nothing.
 fn server(parameters: &'static [(&str, &str)]) -> String {
+    server_that(parameters, |_| {})
+}
+
+/// One message, as the protocol has it.
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+    [&[kind], &length[..], body].concat()
+}
+
+/// The same, and what it does with a connection after that.
+fn server_that(parameters: &'static [(&str, &str)], then: fn(TcpStream)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
-        let message = |kind: u8, body: &[u8]| {
-            let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
-            [&[kind], &length[..], body].concat()
-        };
         for mut stream in listener.incoming().flatten() {
             let mut length = [0; 4];
             stream.read_exact(&mut length).unwrap();
@@ -33,6 +40,7 @@ fn server(parameters: &'static [(&str, &str)]) -> String {
             said.extend(message(b'Z', b"I"));
             // Who has read enough may be gone.
             let _ = stream.write_all(&said);
+            then(stream);
         }
     });
     format!("postgres://navlock@127.0.0.1:{port}/defaultdb?sslmode=disable")
@@ -65,4 +73,28 @@ fn servers_of_another_make_and_old_ones_are_refused_by_name() {
             assert!(error.contains(expected), "{error}");
         }
     }
+}
+
+/// A pooler can give the answer to a call of somebody who was killed to the next one.
+#[test]
+fn an_answer_to_another_call_is_not_believed() {
+    let answers = |mut stream: TcpStream| {
+        let (mut called, column) = ([0; 4096], [&b"\0\x01hello\0"[..], &[0; 18]].concat());
+        while stream.read(&mut called).is_ok_and(|length| length > 0) {
+            let value = br#"{"version": 1, "format": "6"}"#;
+            let length = u32::try_from(value.len()).unwrap().to_be_bytes();
+            let row = [&b"\0\x01"[..], &length, value].concat();
+            let said = [
+                message(b'T', &column),
+                message(b'D', &row),
+                message(b'C', b"SELECT 1\0"),
+                message(b'Z', b"I"),
+            ];
+            let _ = stream.write_all(&said.concat());
+        }
+    };
+    let options = PostgresOptions::new(server_that(&[("server_version", "15.1")], answers));
+    let connected = block_on_timeout(postgres(options), Duration::from_secs(30));
+    let error = connected.expect("it does not hang").map(drop).unwrap_err().to_string();
+    assert!(error.contains("the answer to another call"), "{error}");
 }

@@ -45,13 +45,13 @@ impl Memory {
     fn transact(&mut self, of: &Transaction) -> Option<Answer> {
         let (before, next) = (self.keys.clone(), self.revision + 1);
         let mut path = self.path(of).into_iter();
-        let Some(answer) = self.run(of, next, &mut path) else {
+        let answer = self.run(of, next, &mut path);
+        if answer.is_none() {
             self.keys = before;
-            return None;
-        };
+        }
         self.revision = next;
         self.past.insert(next, self.keys.clone());
-        Some(answer)
+        answer
     }
 
     fn holds(&self, check: &Check) -> bool {
@@ -169,9 +169,8 @@ impl Maker {
         }
     }
 
-    /// A transaction within comes first.
-    fn step(&mut self, nth: u64, depth: u32) -> Step {
-        match self.random.below(if nth == 0 && depth < 2 { 12 } else { 8 }) {
+    fn step(&mut self, depth: u32) -> Step {
+        match self.random.below(if depth < 2 { 11 } else { 8 }) {
             0..=2 => {
                 let value = vec![0, 255, u8::try_from(self.random.below(200)).unwrap_or_default()];
                 let lease = self.random.one_of(&self.leases);
@@ -199,7 +198,7 @@ impl Maker {
         let checks = self.random.below(3);
         let mut steps = || -> Vec<Step> {
             let count = self.random.below(4);
-            (0..count).map(|nth| self.step(nth, depth)).collect()
+            (0..count).map(|_| self.step(depth)).collect()
         };
         let (then, or_else) = (steps(), steps());
         Transaction { when: (0..checks).map(|_| self.check()).collect(), then, or_else }

@@ -108,7 +108,10 @@ fn sessions((count, most): (u32, u32)) -> Check {
 fn transactions(oldest: Duration) -> Check {
     let what = "PostgreSQL transactions";
     if oldest < LONG {
-        return Check::ok(what, "none of others is open for long in this database");
+        return Check::ok(
+            what,
+            "none of others is open for long in this database, as far as this user may see",
+        );
     }
     let detail = format!(
         "one of others has been open for {} in this database, and keeps dead rows from being removed",
