@@ -8,7 +8,7 @@ use navlock_machines::{call_failure::Failure, keys::FORMAT, thread::runtime};
 use crate::{STORE, connection::Connection, options::PostgresOptions};
 
 /// The version of `schema.sql`.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// The SQL that sets navlock up in this schema, as one transaction.
 ///
