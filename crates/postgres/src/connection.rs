@@ -32,8 +32,9 @@ const LATE: u32 = 2;
 /// If there is another answer within this time, nobody is told that there was none.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// A connection. One call is made after the other, unless that is late: if a program is killed whose next call has been sent before the last
-/// one was answered, PgBouncer gives the answer to whoever has the server's session next (seen with 1.18).
+/// A connection. One call is made after the other, unless that is late: if a program is killed whose next call has been
+/// sent before the last one was answered, PgBouncer gives the answer to whoever has the server's session next (seen with
+/// 1.18).
 pub(crate) struct Connection {
     servers: Servers,
     schema: String,

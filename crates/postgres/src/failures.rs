@@ -22,17 +22,14 @@ pub(crate) const RECOVERING: &str = "the locks are being put back after a crash 
 pub(crate) fn of(error: Error) -> Failure {
     let Some(told) = error.as_db_error() else {
         let mut why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        let mut kind = UnreachableKind::Unavailable;
         if is_of_handshake(&error) {
+            kind = UnreachableKind::Protocol;
             why.push_str(
                 "; mend the certificate-authority, or the server's certificate, which has to be for the name in the URL \
                  unless that says sslmode=verify-ca",
             );
         }
-        let kind = if is_of_handshake(&error) {
-            UnreachableKind::Protocol
-        } else {
-            UnreachableKind::Unavailable
-        };
         return Failure::Unknown(Unreachable::new(kind, why).caused_by(error));
     };
     let (code, message) = (told.code().code().to_owned(), told.message().to_owned());

@@ -283,7 +283,8 @@ begin
         when 'put' then
             under := (step ->> 3)::bigint;
             old := null;
-            insert into keys values (step ->> 1, decode(step ->> 2, 'hex'), now.revision, now.revision, under) on conflict do nothing;
+            insert into keys values (step ->> 1, decode(step ->> 2, 'hex'), now.revision, now.revision, under)
+                on conflict do nothing;
             if not found then
                 select * into old from keys where key = step ->> 1;
                 update keys set value = decode(step ->> 2, 'hex'), written = now.revision, lease = under
@@ -588,6 +589,8 @@ begin
     insert into moments values (clock_timestamp(), now.revision) on conflict do nothing;
     delete from moments where at < (select max(at) from moments where at < clock_timestamp() - long)
         or at > clock_timestamp();
+    -- Also if it is given up: by then it has written something that a standby is told.
+    perform set_config('synchronous_commit', 'local', true);
     perform rewrite();
 end $$;
 
@@ -602,8 +605,7 @@ begin
     if pg_relation_size('present') < 1 << 17 or pg_stat_get_dead_tuples('present'::regclass) < 1000 then
         return;
     end if;
-    -- Everybody waits meanwhile: for no standby, and not for somebody who reads for long, as a dump does.
-    perform set_config('synchronous_commit', 'local', true);
+    -- Everybody waits meanwhile, so not for somebody who reads for long, as a dump does.
     perform set_config('lock_timeout', '50', true);
     lock table present, leases, keys, changes in access exclusive mode;
     foreach of in array array['present', 'leases', 'keys', 'changes']::regclass[] loop

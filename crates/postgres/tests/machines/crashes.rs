@@ -90,6 +90,18 @@ fn a_machine_that_is_gone_is_waited_for_after_a_crash() {
     }
 }
 
+#[test]
+fn a_machine_that_comes_while_the_server_is_started_waits_for_that() {
+    let mut server = Server::start();
+    let options = server.fresh().timeout(DEADLINE);
+    server.kill();
+    thread::scope(|scope| {
+        let comes = scope.spawn(|| connect(&options).lock_manager("bucket"));
+        server.restart();
+        drop(exclusive(&comes.join().unwrap(), "db"));
+    });
+}
+
 /// Ends the work of others when this is dropped.
 struct Over<'a>(&'a AtomicBool);
 
