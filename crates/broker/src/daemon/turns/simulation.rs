@@ -289,6 +289,28 @@ fn who_is_robbed_is_told_before_a_thief_that_has_said_something_before_or_robs_i
     assert_eq!(plain(vec![ask(0, share), ask(1, share), turn, ask(0, steal), turn]), Ok(true));
 }
 
+/// What a client waits for when it comes back is asked for anew, behind what others have sent before.
+#[test]
+fn who_comes_back_is_not_before_what_others_have_sent() {
+    let ask = |client, name, kind| Step::Request { client, agent: 0, name, kind };
+    let (share, take) = (RequestKind::Wait(Mode::Shared), RequestKind::Wait(Mode::Exclusive));
+    let turn = Step::Turn { meanwhile: 0 };
+    let steps = vec![
+        Step::Break { client: 0 },
+        turn,
+        ask(1, 1, share),
+        Step::Query { client: 1 },
+        Step::FinishLast { client: 1 },
+        Step::Send { client: 1, bytes: usize::MAX },
+        ask(0, 0, take),
+        Step::Return { client: 0 },
+        Step::Send { client: 0, bytes: usize::MAX },
+        Step::Pass { pauses: 1 },
+        turn,
+    ];
+    assert_eq!(plain(steps), Ok(true));
+}
+
 #[test]
 fn a_seed_decides_everything() {
     for seed in 0..20 {
