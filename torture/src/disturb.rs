@@ -8,9 +8,10 @@ use rustix::process::Signal;
 
 use crate::{
     dice::Dice,
+    disturbance::With,
     etcd::Etcd,
     events::{Events, now},
-    history::{History, Instance, Interval, Kind, Trouble},
+    history::{Instance, Interval, Kind, Trouble},
     owner::OWNED,
     postgres::Postgres,
     processes::{self, is_command, signal},
@@ -315,22 +316,22 @@ impl Run<'_> {
         self.etcd.as_mut()?.fill(during, &self.events, &mut self.history)
     }
 
-    /// Does something to PostgreSQL that is over after some time.
     fn of_postgres(
         &mut self,
-        disturb: impl FnOnce(&mut Postgres, &mut Dice, u64, &Events, &mut History) -> Option<()>,
+        disturb: impl FnOnce(&mut Postgres, &mut With<'_>) -> Option<()>,
     ) -> Option<()> {
         let during = self.duration();
-        let postgres = self.postgres.as_mut()?;
-        disturb(postgres, &mut self.dice, during, &self.events, &mut self.history)
+        let Self { postgres, dice, events, history, .. } = self;
+        disturb(postgres.as_mut()?, &mut With { dice, during, events, history })
     }
 
     fn cut_off(&mut self) -> Option<()> {
         let (machine, during) = (self.any_machine(), self.duration());
-        if let Some(postgres) = &mut self.postgres {
-            return postgres.cut_off(machine, during, &self.events, &mut self.history);
-        }
-        let etcd = self.etcd.as_mut()?;
-        etcd.cut_off(machine, during, &self.events, &mut self.history)
+        let Self { etcd, postgres, dice, events, history, .. } = self;
+        let cables = match (etcd, postgres) {
+            (Some(etcd), _) => &mut etcd.cables,
+            (None, postgres) => &mut postgres.as_mut()?.cables,
+        };
+        cables.cut_off(machine, &mut With { dice, during, events, history })
     }
 }

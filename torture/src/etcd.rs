@@ -23,7 +23,7 @@ use crate::{
     history::{History, Trouble},
     judge::TIME_TO_LIVE,
     processes::signal,
-    proxy::Proxy,
+    proxy::{Cables, Proxy},
     record::{MARK, Record},
     sandbox::Sandbox,
 };
@@ -57,10 +57,8 @@ pub(crate) struct Etcd {
     _ports: Vec<Port>,
     /// The member that is disturbed (at most one at any time), how to undo that, and when.
     disturbed: Option<(usize, Undo, u64)>,
-    /// The proxies of each machine, one to each member.
-    proxies: Vec<Vec<Proxy>>,
-    /// Until when a machine is cut off.
-    cut: Vec<Option<u64>>,
+    /// Of each machine: one to each member.
+    pub(crate) cables: Cables,
     /// Until when etcd is full.
     full: Option<u64>,
     /// How often a member was replaced.
@@ -100,12 +98,18 @@ impl Etcd {
             );
             fs::write(&machine.config, settings)?;
         }
-        let cut = vec![None; proxies.len()];
         let record =
             Record::new(members.iter().map(|member| format!("127.0.0.1:{}", member.client)));
         let (full, replaced) = (None, 0);
-        let mut etcd =
-            Self { members, _ports: free, disturbed: None, proxies, cut, full, replaced, record };
+        let mut etcd = Self {
+            members,
+            _ports: free,
+            disturbed: None,
+            cables: Cables::new(proxies),
+            full,
+            replaced,
+            record,
+        };
         for nth in 0..etcd.members.len() {
             etcd.start_member(nth, &sandbox.logs)?;
         }
@@ -201,11 +205,7 @@ impl Etcd {
         if self.full.is_some_and(|until| until <= at) {
             self.make_room(events, history);
         }
-        for machine in 0..self.cut.len() {
-            if self.cut[machine].is_some_and(|until| until <= at) {
-                self.join(machine, events, history);
-            }
-        }
+        self.cables.tick(at, events, history);
     }
 
     fn mend_member(&mut self, logs: &Path, events: &Events, history: &mut History) {
@@ -218,22 +218,12 @@ impl Etcd {
                 self.start_member(nth, logs).expect("etcd can be started");
             }
         }
-        over(history, Trouble::Member, None);
-    }
-
-    fn join(&mut self, machine: usize, events: &Events, history: &mut History) {
-        if self.cut[machine].take().is_some() {
-            events.say(format_args!("m{machine} is connected"));
-            self.proxies[machine].iter().for_each(Proxy::mend);
-            over(history, Trouble::Cut, Some(machine));
-        }
+        history.over(Trouble::Member, None, 0);
     }
 
     /// Undoes everything, and waits until the cluster is whole.
     pub(crate) fn mend(&mut self, logs: &Path, events: &Events, history: &mut History) {
-        for machine in 0..self.cut.len() {
-            self.join(machine, events, history);
-        }
+        self.cables.tick(u64::MAX, events, history);
         self.mend_member(logs, events, history);
         self.until_whole().expect("the cluster becomes whole");
         self.make_room(events, history);
@@ -272,14 +262,5 @@ impl Etcd {
             assert!(since.elapsed() < READY, "etcd does not take a mark");
         }
         mark
-    }
-}
-
-/// Notes that a lasting trouble is over.
-fn over(history: &mut History, trouble: Trouble, machine: Option<usize>) {
-    for (found, whose, during) in &mut history.troubles {
-        if *found == trouble && *whose == machine {
-            during.end();
-        }
     }
 }

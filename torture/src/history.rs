@@ -261,6 +261,15 @@ impl History {
         self.holds.push(Hold { instance, name, token, pid, from: at, to, is_lost });
     }
 
+    /// Notes that a lasting trouble is over, and that its consequences last for so many microseconds.
+    pub(crate) fn over(&mut self, trouble: Trouble, machine: Option<usize>, after: u64) {
+        for (found, whose, during) in &mut self.troubles {
+            if *found == trouble && *whose == machine && during.to.is_none() {
+                during.to = Some(now() + after);
+            }
+        }
+    }
+
     /// Forgets the workers that have ended, all holds and thefts, and the troubles that have been over for a
     /// minute.
     pub(crate) fn forget(&mut self) {

@@ -16,6 +16,8 @@ mod dice;
 #[cfg(target_os = "linux")]
 mod disturb;
 #[cfg(target_os = "linux")]
+mod disturbance;
+#[cfg(target_os = "linux")]
 mod etcd;
 #[cfg(target_os = "linux")]
 mod events;

@@ -4,22 +4,22 @@ use std::{
     fs,
     io::{self, Write as _},
     os::unix::fs::chown,
-    path::{Path, PathBuf},
     process::{Child, Stdio},
     time::Duration,
 };
 
 use navlock_testkit::{self as testkit, Port, Start};
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use self::server::{Server, as_user, user};
 use crate::{
-    dice::Dice,
+    disturbance::With,
     events::{Events, now},
     history::{History, Interval, Trouble},
     judge::TIME_TO_LIVE,
     processes::{self, signal},
-    proxy::Proxy,
+    proxy::{Cables, Proxy},
     sandbox::Sandbox,
 };
 
@@ -41,17 +41,17 @@ pub(crate) struct Postgres {
     replica: Server,
     pooler: Option<testkit::Server>,
     pooler_port: Port,
-    pooler_settings: PathBuf,
+    /// Its settings, and what it has said.
+    pooler_files: TempDir,
     /// From the pooler to the primary.
     behind_pooler: Proxy,
     /// Of each machine: to the primary, or to the pooler.
-    proxies: Vec<Proxy>,
+    pub(crate) cables: Cables,
     /// From those machines to the primary that call through the pooler and hear directly.
     listening: Proxy,
     disturbed: Option<(Undo, u64)>,
     /// A session whose snapshot keeps all rows, and until when.
     snapshot: Option<(Child, u64)>,
-    cut: Vec<Option<u64>>,
 }
 
 impl Postgres {
@@ -79,31 +79,33 @@ impl Postgres {
             );
             fs::write(&machine.config, settings)?;
         }
-        let pooler_settings = write_settings(behind_pooler.port, &pooler_port)?;
-        let cut = vec![None; proxies.len()];
+        let pooler_files = write_settings(behind_pooler.port, &pooler_port)?;
         let mut postgres = Self {
             primary,
             replica,
             pooler: None,
             pooler_port,
-            pooler_settings,
+            pooler_files,
             behind_pooler,
-            proxies,
+            cables: Cables::new(proxies.into_iter().map(|proxy| vec![proxy]).collect()),
             listening,
             disturbed: None,
             snapshot: None,
-            cut,
         };
-        postgres.start_pooler(&sandbox.logs);
+        postgres.start_pooler();
         Ok(postgres)
     }
 
-    fn start_pooler(&mut self, logs: &Path) {
-        let words = as_user(&["pgbouncer", "-q", &self.pooler_settings.display().to_string()]);
+    fn start_pooler(&mut self) {
+        let words = as_user(&[
+            "pgbouncer",
+            "-q",
+            &self.pooler_files.path().join("ini").display().to_string(),
+        ]);
         let started = testkit::Server::start(&Start {
             words: &words,
             address: &self.pooler_port.to_string(),
-            said: &logs.join("pooler"),
+            said: &self.pooler_files.path().join("said"),
             removed: None,
             timeout: READY,
         });
@@ -119,18 +121,12 @@ impl Postgres {
         if self.snapshot.as_ref().is_some_and(|(_, until)| *until <= at) {
             self.end_snapshot();
         }
-        for machine in 0..self.cut.len() {
-            if self.cut[machine].is_some_and(|until| until <= at) {
-                self.join(machine, events, history);
-            }
-        }
+        self.cables.tick(at, events, history);
     }
 
     /// Undoes everything.
     pub(crate) fn mend(&mut self, events: &Events, history: &mut History) {
-        for machine in 0..self.cut.len() {
-            self.join(machine, events, history);
-        }
+        self.cables.tick(u64::MAX, events, history);
         self.mend_server(events, history);
         self.end_snapshot();
     }
@@ -146,21 +142,13 @@ impl Postgres {
             }
         }
         events.say(format_args!("the server is mended"));
-        over(history, None);
+        over(history);
     }
 
     fn end_snapshot(&mut self) {
         if let Some((mut session, _)) = self.snapshot.take() {
             let _ = session.kill();
             let _ = session.wait();
-        }
-    }
-
-    fn join(&mut self, machine: usize, events: &Events, history: &mut History) {
-        if self.cut[machine].take().is_some() {
-            events.say(format_args!("m{machine} is connected"));
-            self.proxies[machine].mend();
-            over(history, Some(machine));
         }
     }
 
@@ -171,35 +159,23 @@ impl Postgres {
     }
 
     /// Has the server lose its memory.
-    pub(crate) fn crash(
-        &mut self,
-        _: &mut Dice,
-        during: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
+    pub(crate) fn crash(&mut self, with: &mut With<'_>) -> Option<()> {
         if self.disturbed.is_some() {
             return None;
         }
-        events.say(format_args!("the server crashes for {during}"));
-        forgotten(history);
-        self.away(Undo::Start, during, history);
+        with.events.say(format_args!("the server crashes for {}", with.during));
+        forgotten(with.history);
+        self.away(Undo::Start, with.during, with.history);
         self.primary.kill();
         Some(())
     }
 
     /// Stops all processes of the server.
-    pub(crate) fn stop(
-        &mut self,
-        _: &mut Dice,
-        during: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
+    pub(crate) fn stop(&mut self, with: &mut With<'_>) -> Option<()> {
         if self.disturbed.is_some() {
             return None;
         }
-        events.say(format_args!("the server stops for {during}"));
+        with.events.say(format_args!("the server stops for {}", with.during));
         let first = self.primary.pid()?;
         signal(first, Signal::STOP);
         let all: Vec<_> = processes::all()
@@ -210,109 +186,68 @@ impl Postgres {
             signal(pid, Signal::STOP);
         }
         let all = all.into_iter().chain([first]).collect();
-        self.away(Undo::GoOn(all), during, history);
+        self.away(Undo::GoOn(all), with.during, with.history);
         Some(())
     }
 
     /// Ends one of the sessions in which it is asked for locks, wherever it is.
-    pub(crate) fn end_session(
-        &mut self,
-        _: &mut Dice,
-        _: u64,
-        events: &Events,
-        _: &mut History,
-    ) -> Option<()> {
+    pub(crate) fn end_session(&mut self, with: &mut With<'_>) -> Option<()> {
         if self.disturbed.is_some() {
             return None;
         }
-        events.say(format_args!("a session of the server ends"));
+        with.events.say(format_args!("a session of the server ends"));
         self.do_sql(
             "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'navlock' \
              order by random() limit 1",
         )
     }
 
-    pub(crate) fn kill_pooler(
-        &mut self,
-        _: &mut Dice,
-        _: u64,
-        events: &Events,
-        _: &mut History,
-    ) -> Option<()> {
-        events.say(format_args!("the pooler is killed"));
-        let logs = self.pooler_settings.parent()?.to_owned();
+    pub(crate) fn kill_pooler(&mut self, with: &mut With<'_>) -> Option<()> {
+        with.events.say(format_args!("the pooler is killed"));
         signal(self.pooler.as_ref()?.pid(), Signal::KILL);
         self.pooler = None;
-        self.start_pooler(&logs);
+        self.start_pooler();
         Some(())
     }
 
     /// Ends the primary for good, and has the replica take its place.
-    pub(crate) fn promote(
-        &mut self,
-        _: &mut Dice,
-        _: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
+    pub(crate) fn promote(&mut self, with: &mut With<'_>) -> Option<()> {
         if self.disturbed.is_some() {
             return None;
         }
-        events.say(format_args!("the replica is promoted"));
-        history.troubles.push((Trouble::Cut, None, Interval::begin()));
+        with.events.say(format_args!("the replica is promoted"));
+        with.history.troubles.push((Trouble::Cut, None, Interval::begin()));
         self.end_snapshot();
-        forgotten(history);
+        forgotten(with.history);
         self.primary.kill();
         self.replica.do_sql("select pg_promote()");
         std::mem::swap(&mut self.primary, &mut self.replica);
-        for proxy in self.proxies.iter().take(2).chain([&self.listening, &self.behind_pooler]) {
+        let direct = [0, 1].into_iter().flat_map(|machine| self.cables.of(machine));
+        for proxy in direct.chain([&self.listening, &self.behind_pooler]) {
             proxy.lead_to(self.primary.port());
         }
-        events.say(format_args!("the replica is the primary"));
-        over(history, None);
+        with.events.say(format_args!("the replica is the primary"));
+        over(with.history);
         self.replica = self.primary.replica();
-        events.say(format_args!("there is another replica"));
+        with.events.say(format_args!("there is another replica"));
         Some(())
     }
 
     /// Has vacuum move all rows, or keeps vacuum from removing any for some time.
-    pub(crate) fn vacuum(
-        &mut self,
-        dice: &mut Dice,
-        during: u64,
-        events: &Events,
-        _: &mut History,
-    ) -> Option<()> {
+    pub(crate) fn vacuum(&mut self, with: &mut With<'_>) -> Option<()> {
         if self.disturbed.is_some() || self.snapshot.is_some() {
             return None;
         }
-        if dice.chance(2) {
-            events.say(format_args!("vacuum moves all rows"));
+        if with.dice.chance(2) {
+            with.events.say(format_args!("vacuum moves all rows"));
             return self.do_sql("vacuum full");
         }
-        events.say(format_args!("a snapshot stays for {during}"));
+        with.events.say(format_args!("a snapshot stays for {}", with.during));
         let mut session = self.primary.psql_command();
         let mut session = session.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok()?;
         let text = b"begin isolation level repeatable read; select count(*) from pg_class;\n";
         session.stdin.as_mut()?.write_all(text).ok()?;
-        self.snapshot = Some((session, now() + 10 * during));
-        Some(())
-    }
-
-    pub(crate) fn cut_off(
-        &mut self,
-        machine: usize,
-        during: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
-        if self.cut[machine].is_some() {
-            return None;
-        }
-        events.say(format_args!("m{machine} is cut off for {during}"));
-        self.proxies[machine].cut();
-        history.troubles.push((Trouble::Cut, Some(machine), Interval::begin()));
-        self.cut[machine] = Some(now() + during);
+        self.snapshot = Some((session, now() + 10 * with.during));
         Some(())
     }
 
@@ -329,9 +264,9 @@ impl Postgres {
 }
 
 /// Writes the settings of a pooler that gives each transaction another session.
-fn write_settings(server: u16, port: &Port) -> io::Result<PathBuf> {
-    let directory = tempfile::tempdir()?.keep();
-    let (settings, users) = (directory.join("ini"), directory.join("users"));
+fn write_settings(server: u16, port: &Port) -> io::Result<TempDir> {
+    let directory = tempfile::tempdir()?;
+    let [settings, users] = ["ini", "users"].map(|name| directory.path().join(name));
     let text = format!(
         "[databases]\n* = host=127.0.0.1 port={server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {}\n\
          unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = transaction\ndefault_pool_size = 4\n\
@@ -342,11 +277,11 @@ fn write_settings(server: u16, port: &Port) -> io::Result<PathBuf> {
     fs::write(&settings, text)?;
     fs::write(&users, "\"navlock\" \"\"\n")?;
     if let Some((_, uid)) = user() {
-        for path in [&directory, &settings, &users] {
+        for path in [directory.path(), &settings, &users] {
             chown(path, Some(uid), Some(uid))?;
         }
     }
-    Ok(settings)
+    Ok(directory)
 }
 
 /// Notes that the server has forgotten everything.
@@ -359,11 +294,7 @@ fn forgotten(history: &mut History) {
 /// Within how many microseconds a pooler finds that the server is there again.
 const FOUND: u64 = 1_500_000;
 
-/// Notes that the store is there again for a machine, or for all.
-fn over(history: &mut History, machine: Option<usize>) {
-    for (trouble, whose, during) in &mut history.troubles {
-        if *trouble == Trouble::Cut && *whose == machine && during.to.is_none() {
-            during.to = Some(now() + if machine.is_none() { FOUND } else { 0 });
-        }
-    }
+/// Notes that the server is there again.
+fn over(history: &mut History) {
+    history.over(Trouble::Cut, None, FOUND);
 }

@@ -10,6 +10,12 @@ use std::{
     thread,
 };
 
+use crate::{
+    disturbance::With,
+    events::{Events, now},
+    history::{History, Interval, Trouble},
+};
+
 /// Passes on what it receives, until it is cut.
 #[derive(Clone)]
 pub(crate) struct Proxy {
@@ -80,6 +86,45 @@ impl Proxy {
 
     pub(crate) fn mend(&self) {
         self.cut.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The proxies of each machine, by which it reaches the store, and until when it is cut off.
+pub(crate) struct Cables {
+    of: Vec<Vec<Proxy>>,
+    cut: Vec<Option<u64>>,
+}
+
+impl Cables {
+    pub(crate) fn new(of: Vec<Vec<Proxy>>) -> Self {
+        Self { cut: vec![None; of.len()], of }
+    }
+
+    /// Those of a machine.
+    pub(crate) fn of(&self, machine: usize) -> &[Proxy] {
+        &self.of[machine]
+    }
+
+    pub(crate) fn cut_off(&mut self, machine: usize, with: &mut With<'_>) -> Option<()> {
+        if self.cut[machine].is_some() {
+            return None;
+        }
+        with.events.say(format_args!("m{machine} is cut off for {}", with.during));
+        self.of[machine].iter().for_each(Proxy::cut);
+        with.history.troubles.push((Trouble::Cut, Some(machine), Interval::begin()));
+        self.cut[machine] = Some(now() + with.during);
+        Some(())
+    }
+
+    /// Connects the machines whose time is over.
+    pub(crate) fn tick(&mut self, at: u64, events: &Events, history: &mut History) {
+        for (machine, cut) in self.cut.iter_mut().enumerate() {
+            if cut.take_if(|until| *until <= at).is_some() {
+                events.say(format_args!("m{machine} is connected"));
+                self.of[machine].iter().for_each(Proxy::mend);
+                history.over(Trouble::Cut, Some(machine), 0);
+            }
+        }
     }
 }
 

@@ -11,14 +11,13 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::{Etcd, Member, QUOTA, READY, Undo, over};
+use super::{Etcd, Member, QUOTA, READY, Undo};
 use crate::{
     dice::Dice,
     events::{Events, now},
     history::{History, Interval, Trouble},
     judge::TIME_TO_LIVE,
     processes::signal,
-    proxy::Proxy,
 };
 
 /// A member may be stopped for so long and then go on, in microseconds. If a leader of etcd 3.4.30, 3.5.12 or
@@ -102,7 +101,7 @@ impl Etcd {
             thread::sleep(Duration::from_millis(100));
         }
         events.say(format_args!("etcd has room"));
-        over(history, Trouble::EtcdFull, None);
+        history.over(Trouble::EtcdFull, None, 0);
     }
 
     /// Has a new member take the place of another one for good. The new member has nothing that the old one
@@ -135,7 +134,7 @@ impl Etcd {
         self.start_member(nth, logs).expect("etcd can be started");
         self.until_whole().expect("the cluster becomes whole");
         events.say(format_args!("member {nth} is {name}"));
-        over(history, Trouble::Member, None);
+        history.over(Trouble::Member, None, 0);
         // The new member receives all that was ever written, also what once filled the others. Its file stays
         // as large as that, so it then says that it is full.
         self.full = Some(now());
@@ -182,23 +181,6 @@ impl Etcd {
         signal(self.members[nth].pid, what);
         history.troubles.push((Trouble::Member, None, Interval::begin()));
         self.disturbed = Some((nth, undo, now() + during));
-        Some(())
-    }
-
-    pub(crate) fn cut_off(
-        &mut self,
-        machine: usize,
-        during: u64,
-        events: &Events,
-        history: &mut History,
-    ) -> Option<()> {
-        if self.cut[machine].is_some() {
-            return None;
-        }
-        events.say(format_args!("m{machine} is cut off for {during}"));
-        self.proxies[machine].iter().for_each(Proxy::cut);
-        history.troubles.push((Trouble::Cut, Some(machine), Interval::begin()));
-        self.cut[machine] = Some(now() + during);
         Some(())
     }
 }
