@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use navlock_machines::keys::FORMAT;
 use navlock_testkit::Port;
 use rustix::{
     mount::{MountFlags, mount},
@@ -249,7 +250,8 @@ impl Etcd {
 
     /// The keys of locks that etcd has.
     pub(crate) fn keys(&self) -> String {
-        let words = ["get", "--prefix", "--keys-only", "navlock/6/"];
+        let all = format!("navlock/{FORMAT}/");
+        let words = ["get", "--prefix", "--keys-only", &all];
         self.ask(&self.members[0], &words).unwrap_or_else(|| "etcd does not answer".to_owned())
     }
 

@@ -58,7 +58,14 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 23] = [
     ("navlock-one-face", &["navlock", "navlock-js"]),
     (
         "navlock-torture",
-        &["navlock", "navlock-core", "navlock-etcd-client", "navlock-postgres", "navlock-testkit"],
+        &[
+            "navlock",
+            "navlock-core",
+            "navlock-etcd-client",
+            "navlock-machines",
+            "navlock-postgres",
+            "navlock-testkit",
+        ],
     ),
     ("xtask", &[]),
 ];

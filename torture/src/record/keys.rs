@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use navlock_etcd_client::KeyValue;
+use navlock_machines::keys::FORMAT;
 
 /// The keys of one name: its locks, its waiting requests, and the machine that owns it, each by the last part
 /// of its key.
@@ -45,7 +46,7 @@ pub(super) enum Phase {
 impl Key {
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let parts: Vec<_> = std::str::from_utf8(key).ok()?.split('/').collect();
-        let ["navlock", "4", _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
+        let ["navlock", FORMAT, _, "l", name, phase @ ("h" | "q"), mode @ ("x" | "s"), request] =
             parts[..]
         else {
             return None;
