@@ -3,9 +3,10 @@
 use std::{
     env,
     error::Error,
+    ffi::OsString,
     io::{self, Write},
     process,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::Arc,
 };
 
 use navlock_platform::{
@@ -44,7 +45,9 @@ use crate::{
 /// }
 /// ```
 pub fn serve_if_asked() {
-    CARRIES.store(true, Relaxed);
+    if let Ok(program) = env::current_exe() {
+        serve_by([program]);
+    }
     if env::var_os(MARKER).is_none() {
         return;
     }
@@ -54,6 +57,17 @@ pub fn serve_if_asked() {
         let _ = writeln!(io::stderr(), "navlock: {why}");
     }
     process::exit(i32::from(served.is_err()));
+}
+
+/// Lets this program be its own broker, as [`serve_if_asked`] does, where more than the program itself is needed
+/// to start it once more: `command` is a program and its arguments, and what they start calls
+/// [`serve_if_asked`] first. This is for programs that an interpreter runs. Only the first command counts.
+///
+/// ```no_run
+/// navlock::serve_by(["/usr/bin/python3", "-c", "import my_addon; my_addon.serve()"]);
+/// ```
+pub fn serve_by<W: Into<OsString>>(command: impl IntoIterator<Item = W>) {
+    let _ = CARRIES.set(command.into_iter().map(Into::into).collect());
 }
 
 fn serve() -> Result<(), Box<dyn Error + Send + Sync>> {

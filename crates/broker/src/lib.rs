@@ -79,7 +79,7 @@ mod this_process;
 mod timed_work;
 
 #[cfg(feature = "carried")]
-pub use crate::carried::serve_if_asked;
+pub use crate::carried::{serve_by, serve_if_asked};
 pub use navlock_core::look::{LookOptions, News};
 pub use navlock_platform::thread::lower_thread_priority;
 pub use navlock_wire::{

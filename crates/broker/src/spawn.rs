@@ -4,11 +4,11 @@ mod startup_lines;
 
 use std::{
     env,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf, absolute},
     process::{self, Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
@@ -45,9 +45,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The variable that tells a program that it was started to serve.
 pub(crate) const MARKER: &str = "NAVLOCK_SERVE_CARRIED";
 
-/// Whether this program serves when it is started for that. Another program would do its own work once
-/// more instead, so it is never started for that.
-pub(crate) static CARRIES: AtomicBool = AtomicBool::new(false);
+/// The command that starts this program once more, if the program serves when it is started for that. Another
+/// program would do its own work once more instead, so it is never started for that.
+pub(crate) static CARRIES: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// How long it may take to find out whether the daemon is stopped.
 const SHORT: Duration = Duration::from_millis(100);
@@ -174,17 +174,20 @@ fn start(place: &Place, program: Option<&Path>, deadline: Deadline) -> Result<()
         return Err(Reason::Failed(why.to_owned()));
     }
     let named = program.map(Path::to_owned).or_else(|| env::var_os("NAVLOCK_BIN").map(Into::into));
-    let is_own = CARRIES.load(Relaxed) && named.is_none();
-    let own = is_own.then(env::current_exe).and_then(Result::ok);
+    let own = CARRIES.get().filter(|_| named.is_none()).and_then(|command| command.split_first());
     let is_own = own.is_some();
-    let program = from_here(named.or(own).unwrap_or_else(|| PathBuf::from("navlock")));
+    let (program, arguments) = match own {
+        Some((program, arguments)) => (PathBuf::from(program), arguments.to_vec()),
+        None => (named.unwrap_or_else(|| "navlock".into()), vec!["daemon".into(), "run".into()]),
+    };
+    let program = from_here(program);
     let failed = |error: io::Error| Reason::Program(program.clone(), error.into());
     // The stream carries what the daemon writes while it starts. When the daemon has begun to
     // listen, the daemon closes the stream.
     let (mut said, saying) = socket::hearing().map_err(failed)?;
     let mut command = Command::new(&program);
     command
-        .args(if is_own { &[][..] } else { &["daemon", "run"] })
+        .args(arguments)
         .env_clear()
         .envs(env::vars_os().filter(|(name, _)| is_for_a_broker(name)))
         .env("NAVLOCK_STARTED_BY", format!("process {} {}", process::id(), program_name()))

@@ -12,7 +12,7 @@ pub use navlock_engine::{AgentId, RequestId, RequestKind};
 
 use crate::{
     Bucket, ClientId, Error, LockFuture, LockGuard, LockManager, NestedRequest, UserAgent,
-    agent::Agent, agent_state::Ended, sync::Arc,
+    agent::Agent, agent_state::Ended, inside::Polling, look::LockId, sync::Arc,
 };
 pub use crate::{
     backend::{
@@ -45,6 +45,34 @@ pub use crate::{
 /// ```
 pub fn lock_manager_as(bucket: &Bucket, client_id: ClientId) -> LockManager {
     bucket.lock_manager_as(client_id)
+}
+
+/// Polls a request for whoever holds `locks` and waits for the request: if it has to wait, it is made
+/// [inside](crate::LockRequest::inside) them. This is for a host that knows what its tasks hold, while the tasks
+/// themselves are no futures.
+///
+/// ```
+/// # use navlock::{Error, UserAgent, host::poll_inside};
+/// # use std::{future::{Future, IntoFuture}, pin::pin, task::{Context, Poll, Waker}};
+/// # let context = &mut Context::from_waker(Waker::noop());
+/// let locks = UserAgent::new().fail_on_deadlock().lock_manager("app");
+/// let guard = locks.lock("db").blocking()?;
+/// let mut again = pin!(locks.lock("db").into_future());
+/// let polled = poll_inside(|| vec![guard.id()], || again.as_mut().poll(context));
+/// assert!(polled.is_pending());
+/// assert!(matches!(again.poll(context), Poll::Ready(Err(Error::Deadlock(_)))));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn poll_inside<T>(
+    locks: impl Fn() -> Vec<LockId>,
+    poll: impl FnOnce() -> Poll<T>,
+) -> Poll<T> {
+    let polling = Polling::begin();
+    let polled = poll();
+    if polled.is_pending() {
+        polling.waits(|put| locks().into_iter().for_each(put));
+    }
+    polled
 }
 
 /// Ends the agents of these handles at once, as [`LockManager::terminate`] ends a single one: no

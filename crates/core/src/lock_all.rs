@@ -301,7 +301,7 @@ impl<G: GrantAll> LockAllRequest<G> {
         options.signal |= !options.steal && !options.if_available;
         let mut future = self.into_future();
         let answer = blocking::block_on_timeout(&mut future, timeout);
-        answer.unwrap_or_else(|| Err(future.timed_out()))
+        answer.unwrap_or_else(|| Err(future.time_out()))
     }
 }
 

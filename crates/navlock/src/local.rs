@@ -8,4 +8,4 @@ pub use navlock_broker::{
 };
 
 #[cfg(feature = "carried")]
-pub use navlock_broker::serve_if_asked;
+pub use navlock_broker::{serve_by, serve_if_asked};

@@ -151,8 +151,9 @@ impl<G> LockAllFuture<G> {
         }
     }
 
-    /// The error of a request that has taken too long, with the name that it waited for.
-    pub(super) fn timed_out(self) -> LockAllError {
+    /// Aborts the request because it has taken too long, for callers that have a clock of their own: as
+    /// [`LockFuture::time_out`](crate::LockFuture::time_out). The error has the name that was waited for.
+    pub fn time_out(self) -> LockAllError {
         let first = match self.state {
             State::Taking(taking) => taking.pending.into_iter().next(),
             _ => None,

@@ -1,0 +1,164 @@
+"""The Web Locks API for Python: named locks, held by tasks, threads, processes, users or machines.
+
+>>> import navlock
+>>> locks = navlock.in_process()
+>>> with locks.lock("db") as lock:
+...     lock.name
+'db'
+
+``with`` and ``async with`` take the same request. How far a lock is seen is chosen once:
+
+- :func:`in_process`: by this process
+- :func:`local`: by all processes of this user on this machine
+- :func:`system`: by the users of this machine that an administrator has put in one group
+- :func:`etcd`, :func:`postgres`: by all machines that use this store
+
+Read on in ``docs/python.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from . import _navlock
+from ._errors import (
+    AbortError,
+    DeadlockError,
+    InvalidStateError,
+    LockLost,
+    LockTimeout,
+    NavlockError,
+    NotSupportedError,
+    OperationError,
+    QuotaExceededError,
+    SecurityError,
+    UnreachableError,
+)
+from ._locks import Inspected, Inspection, LockInfo, LockRequest, Locks, Snapshot
+from ._navlock import Lock
+
+__all__ = [
+    "AbortError",
+    "DeadlockError",
+    "Inspected",
+    "Inspection",
+    "InvalidStateError",
+    "Lock",
+    "LockInfo",
+    "LockLost",
+    "LockRequest",
+    "LockTimeout",
+    "Locks",
+    "NavlockError",
+    "NotSupportedError",
+    "OperationError",
+    "QuotaExceededError",
+    "SecurityError",
+    "Snapshot",
+    "UnreachableError",
+    "etcd",
+    "in_process",
+    "local",
+    "postgres",
+    "system",
+]
+
+
+def in_process(bucket: str = "default") -> Locks:
+    """Locks between the tasks and threads of this process. Each call gives a new agent of the same bucket."""
+    return Locks(_reach("process"), bucket, None)
+
+
+def local(
+    bucket: str | None = None,
+    *,
+    project: bool | str | os.PathLike[str] = False,
+    socket: str | os.PathLike[str] | None = None,
+) -> Locks:
+    """Locks between all processes of this user on this machine, of whatever language. A broker keeps them, which the
+    first request starts.
+
+    :param bucket: who names the same bucket has the same locks. Without it, ``NAVLOCK_BUCKET`` names the bucket, or
+        else it is ``"default"``, as for the command.
+    :param project: the bucket is that of the project of this folder, or of the working folder if it is ``True``,
+        unless ``NAVLOCK_BUCKET`` names another.
+    :param socket: another broker.
+    """
+    at = [] if socket is None else [os.fspath(socket)]
+    if bucket is not None and project is not False:
+        raise TypeError("either a bucket is named, or the bucket is the project's")
+    bucket = bucket or os.environ.get("NAVLOCK_BUCKET") or ("default" if project is False else None)
+    folder = "." if isinstance(project, bool) else os.fspath(project)
+    return Locks(_reach("machine", at), bucket, folder)
+
+
+def system(bucket: str = "default") -> Locks:
+    """Locks between several users of this machine, kept by a broker that an administrator has started."""
+    return Locks(_reach("system"), bucket, None)
+
+
+def etcd(
+    *endpoints: str,
+    bucket: str = "default",
+    user: str | None = None,
+    password: str | None = None,
+    namespace: str | None = None,
+    time_to_live: float | None = None,
+) -> Locks:
+    """Locks between all machines that use this etcd.
+
+    :param endpoints: such as ``"https://10.0.0.1:2379"``.
+    :param time_to_live: after how many seconds a machine that is not heard of has lost its locks.
+    :raises UnreachableError: if etcd does not answer.
+    """
+    return Locks(_reach("etcd", list(endpoints), user, password, namespace, time_to_live), bucket, None)
+
+
+def postgres(
+    url: str,
+    *,
+    bucket: str = "default",
+    listen_url: str | None = None,
+    password: str | None = None,
+    schema: str | None = None,
+    time_to_live: float | None = None,
+) -> Locks:
+    """Locks between all machines that use this PostgreSQL, in which ``navlock postgres init`` was run.
+
+    :param url: such as ``"postgres://app@db.example/app"``.
+    :param listen_url: another way to the same server, without a pooler, by which it wakes who waits.
+    :param time_to_live: after how many seconds a machine that is not heard of has lost its locks.
+    :raises UnreachableError: if the server does not answer.
+    """
+    at = [url] if listen_url is None else [url, listen_url]
+    return Locks(_reach("postgres", at, None, password, schema, time_to_live), bucket, None)
+
+
+def _reach(
+    kind: str,
+    at: list[str] | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    namespace: str | None = None,
+    time_to_live: float | None = None,
+) -> dict[str, Any]:
+    milliseconds = None if time_to_live is None else round(time_to_live * 1000)
+    return {
+        "kind": kind,
+        "at": at or [],
+        "user": user,
+        "password": password,
+        "namespace": namespace,
+        "time_to_live": milliseconds,
+    }
+
+
+# If no broker runs, this starts one: an interpreter that does nothing else, and loads nothing but the extension.
+_SERVES = (
+    "import sys; from importlib.util import module_from_spec as module, spec_from_file_location as spec; "
+    "found = spec('navlock._navlock', sys.argv[1]); it = module(found); found.loader.exec_module(it); it.serve()"
+)
+if sys.executable and _navlock.__file__:
+    _navlock.serve_by([sys.executable, "-I", "-S", "-c", _SERVES, os.path.abspath(_navlock.__file__)])
