@@ -111,7 +111,8 @@ def etcd(
 
     :param endpoints: such as ``"https://10.0.0.1:2379"``.
     :param time_to_live: after how many seconds a machine that is not heard of has lost its locks.
-    :raises UnreachableError: if etcd does not answer.
+
+    Nothing is connected before the first request, which fails with ``UnreachableError`` if etcd does not answer.
     """
     return Locks(_reach("etcd", list(endpoints), user, password, namespace, time_to_live), bucket, None)
 
@@ -130,7 +131,8 @@ def postgres(
     :param url: such as ``"postgres://app@db.example/app"``.
     :param listen_url: another way to the same server, without a pooler, by which it wakes who waits.
     :param time_to_live: after how many seconds a machine that is not heard of has lost its locks.
-    :raises UnreachableError: if the server does not answer.
+
+    Nothing is connected before the first request, which fails with ``UnreachableError`` if the server does not answer.
     """
     at = [url] if listen_url is None else [url, listen_url]
     return Locks(_reach("postgres", at, None, password, schema, time_to_live), bucket, None)
@@ -154,6 +156,11 @@ def _reach(
         "time_to_live": milliseconds,
     }
 
+
+# Where people find it, and where tracebacks say that it is.
+for _public in (globals()[_name] for _name in __all__):
+    if isinstance(_public, type) and _public is not Lock:
+        _public.__module__ = "navlock"
 
 # If no broker runs, this starts one: an interpreter that does nothing else, and loads nothing but the extension.
 _SERVES = (

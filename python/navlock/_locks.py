@@ -271,13 +271,13 @@ class LockRequest(Generic[T]):
 
     def acquire(self) -> T:
         """Waits for the lock. Whoever gets it releases it, by :meth:`Lock.release` or ``with``."""
-        return self._checked(wait(self._ask(), self._timeout))
+        return self._checked(wait(self._ask(), self._timeout or None))
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._acquire_async().__await__()
 
     async def _acquire_async(self) -> T:
-        return self._checked(await wait_async(self._ask(), self._timeout))
+        return self._checked(await wait_async(self._ask(), self._timeout or None))
 
     def _ask(self) -> Any:
         return self._agent.request(self._names, self._bits, self._why, holds_here())

@@ -61,7 +61,7 @@ async def wait_async(answer: Any, timeout: float | None = None) -> Any:
     sleeper = _sleeper()
     try:
         while True:
-            wake, sleep = sleeper()
+            wake, sleep = sleeper(pending)
             answer = pending.poll(wake)
             if answer is not pending:
                 return answer
@@ -74,7 +74,7 @@ async def wait_async(answer: Any, timeout: float | None = None) -> Any:
         raise
 
 
-def _sleeper() -> Callable[[], tuple[Callable[[], None], Callable[[float | None], Any]]]:
+def _sleeper() -> Callable[[Pending], tuple[Callable[[], None], Callable[[float | None], Any]]]:
     """How a task sleeps here: each call gives what wakes it, from whatever thread, and what sleeps until then, at
     most for so many seconds, and says whether it was woken."""
     running = library()
@@ -85,11 +85,11 @@ def _sleeper() -> Callable[[], tuple[Callable[[], None], Callable[[float | None]
     raise RuntimeError("navlock waits in tasks of asyncio or trio, and this is neither")
 
 
-def _asyncio_sleep() -> tuple[Callable[[], None], Callable[[float | None], Any]]:
+def _asyncio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[float | None], Any]]:
     import asyncio
 
     loop = asyncio.get_running_loop()
-    woken = loop.create_future()
+    woken: asyncio.Future[bool] = loop.create_future()
     thread = get_ident()
 
     def set_woken(by_waker: bool = True) -> None:
@@ -103,7 +103,7 @@ def _asyncio_sleep() -> tuple[Callable[[], None], Callable[[float | None], Any]]
         try:
             loop.call_soon_threadsafe(set_woken)
         except RuntimeError:
-            pass  # The loop is closed, and its tasks with it.
+            pending.abort()  # The loop is closed, and nobody waits any more.
 
     async def sleep(timeout: float | None) -> bool:
         if timeout is None:
@@ -117,7 +117,7 @@ def _asyncio_sleep() -> tuple[Callable[[], None], Callable[[float | None], Any]]
     return wake, sleep
 
 
-def _trio_sleep() -> tuple[Callable[[], None], Callable[[float | None], Any]]:
+def _trio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[float | None], Any]]:
     import trio
 
     token = trio.lowlevel.current_trio_token()
@@ -131,11 +131,11 @@ def _trio_sleep() -> tuple[Callable[[], None], Callable[[float | None], Any]]:
         try:
             token.run_sync_soon(woken.set)
         except trio.RunFinishedError:
-            pass
+            pending.abort()
 
     async def sleep(timeout: float | None) -> bool:
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await woken.wait()
-        return woken.is_set()
+        return bool(woken.is_set())
 
     return wake, sleep

@@ -233,7 +233,8 @@ impl Session {
             }
             connected => connected,
         };
-        let (client, mut connection) = connected.map_err(failures::of)?;
+        let (client, mut connection) =
+            connected.map_err(|error| failures::of_connecting(error, &servers.address()))?;
         failures::of_make(
             connection.parameter("server_version"),
             connection.parameter("crdb_version"),

@@ -68,6 +68,17 @@ pub(crate) fn of(error: Error) -> Failure {
     }
 }
 
+/// What has to be done about this error of connecting to these servers.
+pub(crate) fn of_connecting(error: Error, address: &str) -> Failure {
+    match of(error) {
+        Failure::Unknown(why) => {
+            let message = format!("{address}: {}", why.message());
+            Failure::Unknown(why.with_message(message))
+        }
+        failure => failure,
+    }
+}
+
 /// Refuses servers of another make, which speak as PostgreSQL does and have other locks, and of old releases.
 pub(crate) fn of_make(release: Option<&str>, cockroach: Option<&str>) -> Result<(), Failure> {
     let release = release.unwrap_or("unknown");

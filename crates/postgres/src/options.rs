@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use navlock_core::{Error, Refusal};
 use navlock_machines::{credentials::CredentialSource, key_store::KeeperOptions};
-use tokio_postgres::{Config, config::Host};
+use tokio_postgres::Config;
 
 use crate::{servers::Servers, trust::trust};
 
@@ -16,9 +16,6 @@ const MOST_LETTERS: usize = 40;
 
 /// The shortest time to live of a lease.
 const SHORTEST: Duration = Duration::from_secs(2);
-
-/// The port of a PostgreSQL, if none is given.
-const PORT: u16 = 5432;
 
 /// Which PostgreSQL to use, and how.
 ///
@@ -169,17 +166,8 @@ impl PostgresOptions {
     ///
     /// [`Error::Refused`] if the options cannot be used.
     pub fn address(&self) -> Result<String, Error> {
-        let (Servers { config, .. }, _) = (self.servers()?, self.listen_servers()?);
-        // A name, or the path of a socket, which only some systems have.
-        let host =
-            |host: &Host| format!("{host:?}").split('"').nth(1).unwrap_or_default().to_owned();
-        let ports = config.get_ports();
-        let each = config.get_hosts().iter().enumerate().map(|(at, one)| {
-            let port = ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
-            format!("{}:{port}", host(one))
-        });
-        let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-        Ok(format!("{}/{database}", each.collect::<Vec<_>>().join(",")))
+        self.listen_servers()?;
+        Ok(self.servers()?.address())
     }
 
     /// The servers for calls.

@@ -13,6 +13,9 @@ use tokio_postgres::{
 use crate::tls;
 use crate::trust::Trust;
 
+/// The port of a PostgreSQL, if none is given.
+const PORT: u16 = 5432;
+
 /// One server or several: the first that can be used is used.
 #[derive(Clone)]
 pub(crate) struct Servers {
@@ -27,6 +30,21 @@ type Tls = tokio_postgres_rustls::MakeRustlsConnect;
 type Tls = tokio_postgres::NoTls;
 
 impl Servers {
+    /// Where they are, and which database is meant, for people.
+    pub(crate) fn address(&self) -> String {
+        let config = &self.config;
+        // A name, or the path of a socket, which only some systems have.
+        let host =
+            |host: &Host| format!("{host:?}").split('"').nth(1).unwrap_or_default().to_owned();
+        let ports = config.get_ports();
+        let each = config.get_hosts().iter().enumerate().map(|(at, one)| {
+            let port = ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
+            format!("{}:{port}", host(one))
+        });
+        let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
+        format!("{}/{database}", each.collect::<Vec<_>>().join(","))
+    }
+
     /// The configuration by which to connect now, and what encrypts the connection.
     ///
     /// # Errors

@@ -1,0 +1,237 @@
+"""Processes: started in all the ways that Python has, killed, stopped, and of other languages."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import navlock
+from navlock import Locks
+
+ROOT = Path(__file__).parents[2]
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process that runs this code."""
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+HOLDS = """
+    import sys, navlock
+    with navlock.local(sys.argv[1]).lock("db"):
+        print("held", flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_processes_exclude_each_other_and_a_killed_one_leaves_nothing(bucket: str) -> None:
+    locks = navlock.local(bucket)
+    other = python(HOLDS, bucket)
+    assert line(other) == "held"
+    assert locks.lock("db", if_available=True).acquire() is None
+    (held,) = locks.inspect().held
+    assert held.pid == other.pid
+    other.kill()
+    locks.lock("db", timeout=30).acquire().release()
+    other.wait()
+
+
+def add(locks: Locks, file: str, times: int) -> None:
+    for _ in range(times):
+        with locks.lock("number"):
+            number = int(Path(file).read_text())
+            time.sleep(0.0001)
+            Path(file).write_text(str(number + 1))
+
+
+@pytest.mark.parametrize("way", multiprocessing.get_all_start_methods())
+def test_processes_of_multiprocessing_take_turns(way: str, bucket: str, tmp_path: Path) -> None:
+    file = tmp_path / "number"
+    file.write_text("0")
+    context = multiprocessing.get_context(way)
+    locks = navlock.local(bucket)
+    with locks.lock("number"):  # The children have a copy of this, and do not hold it.
+        children = [context.Process(target=add, args=(locks, str(file), 25)) for _ in range(4)]
+        for child in children:
+            child.start()
+        time.sleep(0.05)
+        assert file.read_text() == "0"
+    for child in children:
+        child.join(60)
+        assert child.exitcode == 0
+    assert file.read_text() == "100"
+
+
+@needs_fork
+def test_a_fork_neither_holds_nor_believes_that_it_holds(locks: Locks, bucket: str) -> None:
+    with locks.lock("db") as lock:
+        child = os.fork()
+        if child == 0:
+            is_well = lock.lost is not None and "forked" in lock.lost
+            try:
+                lock.release()
+                is_well = False
+            except navlock.LockLost:
+                pass
+            del lock
+            # In one process, what a fork has is its own; on one machine, its parent holds the lock.
+            expected = locks._recipe[0]["kind"] == "process"
+            taken = locks.lock("db", if_available=True).acquire()
+            is_well &= (taken is not None) == expected
+            is_well &= locks.lock("other", timeout=10).acquire().release() is None
+            os._exit(0 if is_well else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert lock.lost is None
+        assert [info.name for info in locks.query().held] == ["db"]
+
+
+@needs_fork
+def test_a_fork_beside_busy_threads_goes_on(locks: Locks) -> None:
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            with locks.lock("busy"):
+                pass
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                locks.lock("own", timeout=15).acquire().release()
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(10)
+
+
+def test_locks_of_a_machine_travel_and_those_of_a_process_do_not(bucket: str) -> None:
+    copy = pickle.loads(pickle.dumps(navlock.local(bucket)))
+    assert copy.bucket == bucket
+    with pytest.raises(TypeError, match="one process"):
+        pickle.dumps(navlock.in_process(bucket))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are heard a moment later")
+@pytest.mark.parametrize("way", ["in_process", "local"])
+def test_a_thread_that_waits_hears_signals(way: str, bucket: str) -> None:
+    waits = python(
+        """
+        import sys, threading, navlock
+        locks = getattr(navlock, sys.argv[2])(sys.argv[1])
+        gate = threading.Event()
+        def hold():
+            with locks.lock("db"):
+                gate.set()
+                threading.Event().wait()
+        threading.Thread(target=hold, daemon=True).start()
+        gate.wait()
+        print("waits", flush=True)
+        try:
+            locks.lock("db").acquire()
+        except KeyboardInterrupt:
+            print(len(locks.query().pending), flush=True)
+        """,
+        bucket,
+        way,
+    )
+    assert line(waits) == "waits"
+    time.sleep(0.1)
+    waits.send_signal(signal.SIGINT)
+    assert line(waits) == "0"
+    assert waits.wait(10) == 0
+
+
+def test_an_interpreter_ends_while_a_thread_waits(bucket: str) -> None:
+    ends = python(
+        """
+        import sys, threading, time, navlock
+        for locks in (navlock.in_process(sys.argv[1]), navlock.local(sys.argv[1])):
+            held = locks.lock("db").acquire()
+            for _ in range(3):
+                threading.Thread(target=locks.lock("db").acquire, daemon=True).start()
+            while len(locks.query().pending) < 3:
+                time.sleep(0.001)
+        print("ends", flush=True)
+        """,
+        bucket,
+    )
+    assert line(ends) == "ends"
+    assert ends.wait(10) == 0
+    navlock.local(bucket).lock("db", timeout=10).acquire().release()
+
+
+def built(program: str) -> Path | None:
+    """What this checkout has built of the other ways in."""
+    for profile in ("debug", "release"):
+        path = ROOT / "target" / profile / program
+        if path.exists():
+            return path
+    return None
+
+
+def test_python_node_and_the_command_exclude_each_other(bucket: str, tmp_path: Path) -> None:
+    command, node = built("navlock"), shutil.which("node")
+    addon = next((ROOT / "npm/navlock").glob("navlock.*.node"), None)
+    if command is None or node is None or addon is None:
+        pytest.skip("the command and the npm package are not built in this checkout")
+    file = tmp_path / "number"
+    file.write_text("0")
+    script = tmp_path / "add.mjs"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import { readFileSync, writeFileSync } from 'node:fs';
+            const { createUserAgent } = await import(process.argv[2]);
+            const { locks } = createUserAgent({ bucket: process.argv[3] });
+            for (let i = 0; i < 25; i++) {
+              await locks.request('number', async () => {
+                const number = Number(readFileSync(process.argv[4], 'utf8'));
+                await null;
+                writeFileSync(process.argv[4], String(number + 1));
+              });
+            }
+            """
+        )
+    )
+    index = (ROOT / "npm/navlock/js/index.mjs").as_uri()
+    add_one = f'n=$(cat "{file}"); echo $((n + 1)) > "{file}"'
+    shell = f"for i in $(seq 25); do '{command}' --bucket '{bucket}' run number -- sh -c '{add_one}'; done"
+    others = [
+        subprocess.Popen([node, str(script), index, bucket, str(file)]),
+        subprocess.Popen(["sh", "-c", shell]),
+        python(
+            "import sys; sys.path.insert(0, sys.argv[3]); import navlock, test_processes as t; "
+            "t.add(navlock.local(sys.argv[1]), sys.argv[2], 25)",
+            bucket,
+            str(file),
+            str(Path(__file__).parent),
+        ),
+    ]
+    add(navlock.local(bucket), str(file), 25)
+    assert [other.wait(60) for other in others] == [0, 0, 0]
+    assert file.read_text().strip() == "100"
