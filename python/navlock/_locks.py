@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
 from ._errors import LockLost, LockTimeout, NotSupportedError
 from ._holds import holds_here
 from ._losing import cancel_if_lost
-from ._navlock import Agent, Lock
+from ._navlock import Agent, Holds, Lock
 from ._waiting import wait, wait_async
 
 if TYPE_CHECKING:
@@ -266,21 +266,27 @@ class LockRequest(Generic[T]):
         self._timeout = timeout
         self._why = why
         self._cancels = cancel_if_lost
-        # What is entered and not left, by the task or thread that has entered it.
-        self._entered: dict[int, list[tuple[Any, Any]]] = {}
+        # What was entered and not left: by whom, what it is, and what cancels the work under it.
+        self._entered: list[tuple[Holds, Any, Any]] = []
 
     def acquire(self) -> T:
         """Waits for the lock. Whoever gets it releases it, by :meth:`Lock.release` or ``with``."""
-        return self._checked(wait(self._ask(), self._timeout or None))
+        return self._acquire(holds_here())
 
     def __await__(self) -> Generator[Any, Any, T]:
-        return self._acquire_async().__await__()
+        return self._acquire_async(holds_here()).__await__()
 
-    async def _acquire_async(self) -> T:
-        return self._checked(await wait_async(self._ask(), self._timeout or None))
+    def _acquire(self, here: Holds) -> T:
+        answer = self._agent.request(self._names, self._bits, self._why, here)
+        if type(answer) is Lock:
+            return cast(T, answer)
+        return self._checked(wait(answer, self._timeout or None))
 
-    def _ask(self) -> Any:
-        return self._agent.request(self._names, self._bits, self._why, holds_here())
+    async def _acquire_async(self, here: Holds) -> T:
+        answer = self._agent.request(self._names, self._bits, self._why, here)
+        if type(answer) is Lock:
+            return cast(T, answer)
+        return self._checked(await wait_async(answer, self._timeout or None))
 
     def _checked(self, granted: Any) -> T:
         if granted is None and self._timeout is not None:
@@ -288,8 +294,9 @@ class LockRequest(Generic[T]):
         return cast(T, granted)
 
     def __enter__(self) -> T:
-        granted = self.acquire()
-        self._entered.setdefault(id(holds_here()), []).append((granted, None))
+        here = holds_here()
+        granted = self._acquire(here)
+        self._entered.append((here, granted, None))
         return granted
 
     def __exit__(
@@ -302,9 +309,10 @@ class LockRequest(Generic[T]):
         _release(granted, kind, error, traceback)
 
     async def __aenter__(self) -> T:
-        granted = await self._acquire_async()
+        here = holds_here()
+        granted = await self._acquire_async(here)
         scope = cancel_if_lost(_locks_of(granted)) if self._cancels and granted is not None else None
-        self._entered.setdefault(id(holds_here()), []).append((granted, scope))
+        self._entered.append((here, granted, scope))
         return granted
 
     async def __aexit__(
@@ -320,14 +328,11 @@ class LockRequest(Generic[T]):
 
     def _leave(self) -> tuple[Any, Any]:
         """What was entered here last. Who leaves may be another task than who has entered, as in a generator."""
-        here = id(holds_here())
-        entered = self._entered.get(here)
-        if entered is None:
-            here, entered = next(iter(self._entered.items()))
-        left = entered.pop()
-        if not entered:
-            del self._entered[here]
-        return left
+        here = holds_here()
+        entered = [entry for entry in self._entered if entry[0] is here] or self._entered
+        left = entered[-1]
+        self._entered.remove(left)
+        return left[1:]
 
     def __repr__(self) -> str:
         return f"<navlock.LockRequest for {self._names!r}>"

@@ -44,13 +44,11 @@ impl Agent {
     /// The agent of a bucket; without one, of the bucket of the project that the folder is in.
     #[new]
     fn new(reach: Reach, bucket: Option<String>, folder: Option<PathBuf>) -> PyResult<Self> {
-        let bucket = match bucket {
-            Some(bucket) => bucket,
-            None => {
-                let folder = folder.unwrap_or_else(|| PathBuf::from("."));
-                Project::of(folder)?.bucket().to_owned()
-            }
+        let of_project = || {
+            let folder = folder.unwrap_or_else(|| PathBuf::from("."));
+            Project::of(folder).map(|project| project.bucket().to_owned())
         };
+        let bucket = bucket.map_or_else(of_project, Ok)?;
         Ok(Self { reach, bucket, tokens: Arc::default(), locks: Mutex::new(None) })
     }
 
@@ -63,7 +61,8 @@ impl Agent {
     /// Asks for a lock, or for several, as the bits say. Returns what the request gives if that is known at once,
     /// and otherwise a `Pending`.
     fn request(
-        slf: &Bound<'_, Self>,
+        &self,
+        py: Python<'_>,
         names: &Bound<'_, PyAny>,
         bits: u8,
         why: Option<String>,
@@ -76,8 +75,7 @@ impl Agent {
             steal: has(STEAL),
             signal: has(HAS_TIMEOUT),
         };
-        let (py, agent) = (slf.py(), slf.get());
-        let locks = agent.locks(py)?;
+        let locks = self.locks(py)?;
         let asked = if has(ALL) || has(ANY) {
             let names = names::all_from_python(names)?;
             let is_any = has(ANY);
@@ -85,7 +83,7 @@ impl Agent {
                 locks.lock_any(names).with_options(options)
             } else {
                 for name in &names {
-                    agent.refuse_nested(name, options, holds.get())?;
+                    self.refuse_nested(name, options, holds.get())?;
                 }
                 locks.lock_all(names).with_options(options)
             };
@@ -93,11 +91,11 @@ impl Agent {
         } else {
             let name = names::from_python(names)?;
             if has(REENTRANT) {
-                if let Some(hold) = agent.nested(&name, options, holds.get()) {
-                    return agent.again(hold, &name, options)?.into_py_any(py);
+                if let Some(hold) = self.nested(&name, options, holds.get()) {
+                    return again(hold, &name, options)?.into_py_any(py);
                 }
             } else {
-                agent.refuse_nested(&name, options, holds.get())?;
+                self.refuse_nested(&name, options, holds.get())?;
             }
             let request = locks.lock_with(name, options);
             Asked::One(match why {
@@ -105,26 +103,27 @@ impl Agent {
                 None => request.into_owned(),
             })
         };
-        Pending::begin(slf, asked, holds)
+        Pending::begin(asked, &self.tokens, holds)
     }
 
     /// What is held and what waits, as the specification shows it.
-    fn query(slf: &Bound<'_, Self>, holds: Bound<'_, Holds>) -> PyResult<Py<PyAny>> {
-        let locks = slf.get().locks(slf.py())?;
+    fn query(&self, py: Python<'_>, holds: Bound<'_, Holds>) -> PyResult<Py<PyAny>> {
+        let locks = self.locks(py)?;
         let asked = Asked::Query(Box::pin(async move { locks.query().await }));
-        Pending::begin(slf, asked, holds)
+        Pending::begin(asked, &self.tokens, holds)
     }
 
     /// What is held, what waits and what is owned, with what is known of whoever has it.
     fn inspect(
-        slf: &Bound<'_, Self>,
-        name: Option<Bound<'_, PyAny>>,
+        &self,
+        py: Python<'_>,
+        name: Option<&Bound<'_, PyAny>>,
         holds: Bound<'_, Holds>,
     ) -> PyResult<Py<PyAny>> {
-        let locks = slf.get().locks(slf.py())?;
-        let name = name.as_ref().map(names::from_python).transpose()?;
+        let locks = self.locks(py)?;
+        let name = name.map(names::from_python).transpose()?;
         let asked = Asked::Inspect(Box::pin(async move { locks.inspect(name).await }));
-        Pending::begin(slf, asked, holds)
+        Pending::begin(asked, &self.tokens, holds)
     }
 
     /// Ends the agent, with all that it holds and waits for.
@@ -150,10 +149,6 @@ impl Agent {
         }
         *known = Some(Own::new(made.clone()));
         Ok(made)
-    }
-
-    pub(crate) fn tokens(&self) -> &Arc<LastTokens> {
-        &self.tokens
     }
 
     /// The lock for whose release this request would wait, and with it whoever has it, for ever.
@@ -182,13 +177,13 @@ impl Agent {
                    reentrant=True, or ask once";
         Err(DeadlockError::new_err(format!("the lock {name:?} {why}")))
     }
+}
 
-    /// A lock that is held is held once more.
-    fn again(&self, hold: Arc<Hold>, name: &ResourceName, options: LockOptions) -> PyResult<Lock> {
-        if hold.mode == Mode::Shared && options.mode == Mode::Exclusive {
-            let why = "is held shared by the one who asks for it, and cannot become exclusive";
-            return Err(DeadlockError::new_err(format!("the lock {name:?} {why}")));
-        }
-        Ok(hold.again())
+/// A lock that is held is held once more.
+fn again(hold: Arc<Hold>, name: &ResourceName, options: LockOptions) -> PyResult<Lock> {
+    if hold.mode == Mode::Shared && options.mode == Mode::Exclusive {
+        let why = "is held shared by the one who asks for it, and cannot become exclusive";
+        return Err(DeadlockError::new_err(format!("the lock {name:?} {why}")));
     }
+    Ok(hold.again())
 }

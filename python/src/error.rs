@@ -1,7 +1,7 @@
 //! Errors as exceptions of Python.
 
 use navlock::{Error, LockAllError};
-use pyo3::{PyErr, exceptions::PyTypeError, import_exception};
+use pyo3::{PyErr, import_exception};
 
 import_exception!(navlock._errors, DeadlockError);
 import_exception!(navlock._errors, InvalidStateError);
@@ -20,11 +20,6 @@ pub(crate) fn raise(error: &Error) -> PyErr {
 /// This error as an exception, which says which of several names it is about.
 pub(crate) fn raise_all(failed: &LockAllError) -> PyErr {
     raise_as(&failed.error, failed.to_string())
-}
-
-/// For what cannot be.
-pub(crate) fn raise_plain(error: impl ToString) -> PyErr {
-    PyTypeError::new_err(error.to_string())
 }
 
 fn raise_as(error: &Error, message: String) -> PyErr {

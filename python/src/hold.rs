@@ -208,9 +208,9 @@ impl Lock {
 
     fn __exit__(
         &self,
-        kind: Option<Bound<'_, PyAny>>,
-        _error: Bound<'_, PyAny>,
-        _traceback: Bound<'_, PyAny>,
+        kind: Option<&Bound<'_, PyAny>>,
+        _error: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         match self.end(kind.is_some()) {
             // What the body has raised tells more.

@@ -1,4 +1,4 @@
-//! The extension module of the Python package: the locks of `navlock` for CPython.
+//! The extension module of the Python package: the locks of `navlock`.
 //!
 //! The Python half (`navlock/*.py`) has the API, and waits in the way of whoever asks: a thread, a task of
 //! asyncio, a task of trio. This half makes requests, is polled for answers, and holds what is granted. A poll

@@ -7,7 +7,7 @@ use pyo3::{
     types::{PyBytes, PyString},
 };
 
-use crate::error::{raise, raise_plain};
+use crate::error::raise;
 
 /// The name that this string is.
 pub(crate) fn from_python(name: &Bound<'_, PyAny>) -> PyResult<ResourceName> {
@@ -20,7 +20,7 @@ pub(crate) fn from_python(name: &Bound<'_, PyAny>) -> PyResult<ResourceName> {
         return ResourceName::try_from(text).map_err(|reserved| raise(&reserved.into()));
     }
     let bytes = name.call_method1("encode", ("utf-16-le", "surrogatepass"))?;
-    let bytes = bytes.cast::<PyBytes>().map_err(raise_plain)?.as_bytes();
+    let bytes = bytes.cast::<PyBytes>()?.as_bytes();
     let units: Vec<_> =
         bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
     ResourceName::from_utf16(&units).map_err(|reserved| raise(&reserved.into()))
@@ -44,5 +44,5 @@ pub(crate) fn to_python<'py>(
     }
     let bytes: Vec<_> = name.utf16().flat_map(u16::to_le_bytes).collect();
     let text = PyBytes::new(py, &bytes).call_method1("decode", ("utf-16-le", "surrogatepass"))?;
-    Ok(text.cast_into::<PyString>().map_err(raise_plain)?)
+    Ok(text.cast_into::<PyString>()?)
 }

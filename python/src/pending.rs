@@ -3,18 +3,18 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
-    sync::Mutex,
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
 };
 
 use navlock::{
-    Error, Inspected, Inspection, LockAllFuture, LockFuture, LockGuard, LockInfo,
+    Error, FencingToken, Inspected, Inspection, LockAllFuture, LockFuture, LockGuard, LockInfo,
     LockManagerSnapshot, host::poll_inside,
 };
 use pyo3::{IntoPyObjectExt, exceptions::PyRuntimeError, prelude::*, types::PyDict};
 
 use crate::{
-    agent::Agent,
+    changed::LastTokens,
     error::{raise, raise_all},
     hold::{Holds, mode},
     names,
@@ -38,7 +38,8 @@ pub(crate) enum Asked {
 pub(crate) struct Pending {
     /// Taken out while it is polled, because no mutex is locked while Python's code may run.
     asked: Mutex<Option<Own<Asked>>>,
-    agent: Py<Agent>,
+    /// What the agent remembers of names.
+    tokens: Arc<LastTokens>,
     holds: Py<Holds>,
 }
 
@@ -54,8 +55,8 @@ impl Pending {
                        process that this one was forked from";
             return Err(PyRuntimeError::new_err(why));
         };
-        let (agent, holds) = (pending.agent.bind(slf.py()), pending.holds.get());
-        if let Some(answer) = asked.poll(agent, holds, &waker(wake))? {
+        let of = (&pending.tokens, pending.holds.get());
+        if let Some(answer) = asked.poll(slf.py(), of, &waker(wake))? {
             return Ok(answer);
         }
         *lock(&pending.asked) = Some(Own::new(asked));
@@ -82,16 +83,17 @@ impl Pending {
 impl Pending {
     /// Makes a request: its answer if it has one at once, or else the request itself.
     pub(crate) fn begin(
-        agent: &Bound<'_, Agent>,
         mut asked: Asked,
+        tokens: &Arc<LastTokens>,
         holds: Bound<'_, Holds>,
     ) -> PyResult<Py<PyAny>> {
-        if let Some(answer) = asked.poll(agent, holds.get(), Waker::noop())? {
+        let py = holds.py();
+        if let Some(answer) = asked.poll(py, (tokens, holds.get()), Waker::noop())? {
             return Ok(answer);
         }
         let asked = Mutex::new(Some(Own::new(asked)));
-        let pending = Self { asked, agent: agent.clone().unbind(), holds: holds.unbind() };
-        pending.into_py_any(agent.py())
+        let pending = Self { asked, tokens: Arc::clone(tokens), holds: holds.unbind() };
+        pending.into_py_any(py)
     }
 }
 
@@ -99,12 +101,12 @@ impl Asked {
     /// The answer, as an object of Python; `None` if it is not there yet.
     fn poll(
         &mut self,
-        agent: &Bound<'_, Agent>,
-        holds: &Holds,
+        py: Python<'_>,
+        (tokens, holds): (&Arc<LastTokens>, &Holds),
         waker: &Waker,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let (py, context) = (agent.py(), &mut Context::from_waker(waker));
-        let lock = |guard| holds.add(guard, agent.get().tokens());
+        let context = &mut Context::from_waker(waker);
+        let lock = |guard| holds.add(guard, tokens);
         // Whoever holds these locks waits for this request.
         let inside = || holds.ids();
         match self {
@@ -164,7 +166,7 @@ fn described<'py>(py: Python<'py>, info: &LockInfo) -> PyResult<Bound<'py, PyDic
 fn inspected_as<'py>(py: Python<'py>, inspected: &Inspected) -> PyResult<Bound<'py, PyDict>> {
     let entry = described(py, &inspected.lock)?;
     entry.set_item("age", inspected.age.map(|age| age.as_secs_f64()))?;
-    entry.set_item("fencing_token", inspected.fencing_token.map(|token| token.get()))?;
+    entry.set_item("fencing_token", inspected.fencing_token.map(FencingToken::get))?;
     let agent = inspected.agent.as_deref();
     entry.set_item("pid", agent.map(|agent| agent.pid))?;
     entry.set_item("command", agent.map(|agent| &*agent.command))?;

@@ -62,7 +62,6 @@ fn broker(place: Option<Place>) -> PyResult<UserAgent> {
     reach.map(UserAgent::with_reach).map_err(|error| raise(&Error::from(error)))
 }
 
-#[cfg(feature = "etcd")]
 fn etcd(reach: &Reach) -> Result<UserAgent, Error> {
     let mut options = navlock::EtcdOptions::new(reach.at.iter().cloned());
     if let (Some(user), Some(password)) = (&reach.user, &reach.password) {
@@ -77,7 +76,6 @@ fn etcd(reach: &Reach) -> Result<UserAgent, Error> {
     block_on(navlock::etcd(options))
 }
 
-#[cfg(feature = "postgres")]
 fn postgres(reach: &Reach) -> Result<UserAgent, Error> {
     let mut at = reach.at.iter();
     let mut options = navlock::PostgresOptions::new(at.next().cloned().unwrap_or_default());
@@ -94,21 +92,4 @@ fn postgres(reach: &Reach) -> Result<UserAgent, Error> {
         options = options.time_to_live(Duration::from_millis(time));
     }
     block_on(navlock::postgres(options))
-}
-
-#[cfg(not(feature = "etcd"))]
-fn etcd(_reach: &Reach) -> Result<UserAgent, Error> {
-    Err(left_out("etcd"))
-}
-
-#[cfg(not(feature = "postgres"))]
-fn postgres(_reach: &Reach) -> Result<UserAgent, Error> {
-    Err(left_out("postgres"))
-}
-
-#[cfg(not(all(feature = "etcd", feature = "postgres")))]
-fn left_out(feature: &str) -> Error {
-    Error::refused(format!(
-        "this build of navlock has no {feature}; build it with the feature {feature}"
-    ))
 }

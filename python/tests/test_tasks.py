@@ -21,6 +21,10 @@ def run(request: pytest.FixtureRequest) -> Callable[[Callable[[], Coroutine[Any,
     return lambda main: anyio.run(main, backend=request.param)
 
 
+async def asked(locks: Locks) -> navlock.Lock:
+    return await locks.lock("db")
+
+
 async def until(condition: Callable[[], Any]) -> None:
     with anyio.fail_after(10):
         while not condition():
@@ -80,7 +84,7 @@ def test_a_grant_to_a_task_that_is_cancelled_meanwhile_is_released(locks: Locks)
     async def main() -> None:
         for _ in range(50):
             held = await locks.lock("db")
-            waits = asyncio.create_task(locks.lock("db")._acquire_async())
+            waits = asyncio.create_task(asked(locks))
             await until(lambda: locks.query().pending)
             held.release()  # The task is woken, and cancelled before it runs.
             waits.cancel()
@@ -233,7 +237,7 @@ def test_a_lock_may_be_left_by_another_task(locks: Locks) -> None:
 def test_a_closed_loop_loses_its_place_in_the_queue(locks: Locks) -> None:
     held = locks.lock("db").acquire()
     loop = asyncio.new_event_loop()
-    waits = loop.create_task(locks.lock("db")._acquire_async())
+    waits = loop.create_task(asked(locks))
     loop.run_until_complete(asyncio.sleep(0.01))
     assert len(locks.query().pending) == 1
     loop.close()

@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
-use crate::run::{Result, built, cargo, npm, root, run};
+use crate::{
+    python,
+    run::{Result, built, cargo, npm, root, run},
+};
 
 /// The document with the tables, each between its markers.
 const FIGURES: &str = "docs/figures.md";
@@ -12,6 +15,7 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
     match arguments {
         ["js", rest @ ..] => return js(rest),
         ["faces", rest @ ..] => return faces(rest),
+        ["python", rest @ ..] => return in_python(rest),
         _ => {}
     }
     let [
@@ -20,7 +24,7 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
         rest @ ..,
     ] = arguments
     else {
-        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|postgres|embedded|js|faces [--only ROW] [--rounds N]";
+        let usage = "usage: cargo xtask bench in-process|broker|looking|etcd|etcd-scale|postgres|embedded|js|faces|python [--only ROW] [--rounds N]";
         return Err(usage.to_owned());
     };
     if matches!(*family, "broker" | "looking" | "etcd" | "etcd-scale") {
@@ -58,6 +62,15 @@ fn js(arguments: &[&str]) -> Result {
 fn faces(arguments: &[&str]) -> Result {
     build_package()?;
     run(&mut npm_benchmark("bench:faces", arguments))
+}
+
+/// Runs the benchmarks of the Python package.
+fn in_python(arguments: &[&str]) -> Result {
+    let figures = root().join(FIGURES).display().to_string();
+    let splice = ["--splice", &figures];
+    let all: Vec<_> =
+        arguments.iter().chain(splice.iter().filter(|_| is_whole(arguments))).copied().collect();
+    python::bench(&all)
 }
 
 /// Builds the npm package, which the benchmarks in JavaScript measure.

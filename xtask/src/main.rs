@@ -3,7 +3,7 @@
 //! - `cargo xtask test`: everything that must hold before a change lands; `--quick`: the part of it that
 //!   takes two minutes; `--with-book`: it fails if it cannot build the book, because mdBook is not installed.
 //! - `cargo xtask bench in-process`, `bench broker`, `bench looking`, `bench etcd`, `bench etcd-scale`,
-//!   `bench embedded`, `bench js` and `bench faces`: the tables of docs/figures.md.
+//!   `bench embedded`, `bench js`, `bench faces` and `bench python`: the tables of docs/figures.md.
 //! - `cargo xtask book`: writes the pages of docs that are made from the code, and builds the book.
 //! - `cargo xtask break-rules`: breaks each rule on purpose and sees its tests fail.
 //! - `cargo xtask browser`: the backend suite on the locks of headless Chromium.
@@ -29,6 +29,7 @@ mod fresh;
 mod fuzz;
 mod model;
 mod msrv;
+mod python;
 mod release;
 mod run;
 mod simulate;
@@ -42,7 +43,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test                      format, clippy, tests, doctests, model checks, rustdoc, the book, examples, npm
+  test                      format, clippy, tests, doctests, model checks, rustdoc, the book, examples, npm,
+                            Python
   test --with-book          the same; fails if mdBook is not installed
   test --quick              the part of these that takes two minutes: format, clippy, unit tests, documents
   bench in-process [ARG…]   time locks within one process; writes the table into docs/figures.md
@@ -52,6 +54,7 @@ usage: cargo xtask <command>
   bench etcd-scale [ARG…]   what many names and many machines cost
   bench embedded [ARG…]     time locks in JavaScript engines within Rust programs
   bench js [ARG…]           time locks in JavaScript
+  bench python [ARG…]       time locks in Python
   bench faces [ARG…]        compare section 3 of the specification in Rust with that in JavaScript
   book [--pictures]         write the reference of flags into docs, draw its pictures, build it with mdBook
   break-rules [ARG…]        break each rule in copies of the sources and see its tests fail

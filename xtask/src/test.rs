@@ -3,7 +3,7 @@
 use std::{fs, process::Command};
 
 use crate::{
-    book,
+    book, python,
     run::{Result, built_in, cargo, npm, root, run, run_beside, said, unhurried},
 };
 
@@ -72,7 +72,7 @@ fn all(must_build_book: bool) -> Result {
 
     // With the features and the profile of the tests. With others, all dependencies would be built once more.
     let build = ["build", "--profile", "test", "--workspace", "--all-features"];
-    run(cargo(&build).args(["--bins", "--examples"]))?;
+    run(cargo(&build).args(["--lib", "--bins", "--examples"]))?;
     for example in examples()? {
         run(Command::new(built_in("debug/examples", &example)?).current_dir(root()))?;
     }
@@ -88,6 +88,7 @@ fn all(must_build_book: bool) -> Result {
     }
 
     package()?;
+    python::test()?;
 
     println!("\nall that must hold does");
     Ok(())
@@ -125,11 +126,16 @@ const QUICK: [&str; 12] = [
 ];
 
 /// Programs that must be installed: each with its package in Debian, and what needs the program.
-const NEEDED: [(&str, &str, &str); 5] = [
+const NEEDED: [(&str, &str, &str); 6] = [
     ("etcd", "etcd-server", "the tests of many machines start it"),
     ("etcdctl", "etcd-client", "the tests of many machines disturb etcd by it"),
     ("psql", "postgresql", "the tests of many machines start a PostgreSQL"),
     ("pgbouncer", "pgbouncer", "the tests of PostgreSQL reach it by a pooler as well"),
+    (
+        "python3",
+        "python3-venv",
+        "the Python package is tested with Python 3.10 or newer and its venv",
+    ),
     ("npm", "npm", "the npm package is tested with Node 20 or newer and its npm"),
 ];
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::Command};
 
 /// Each crate, with those of ours that it may depend on outside its tests.
-const MAY_DEPEND_ON: [(&str, &[&str]); 23] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 24] = [
     ("navlock-platform", &[]),
     ("navlock-engine", &[]),
     ("navlock-core", &["navlock-engine"]),
@@ -33,6 +33,7 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 23] = [
         &["navlock-platform", "navlock", "navlock-broker", "navlock-etcd", "navlock-postgres"],
     ),
     ("navlock-node", &["navlock", "navlock-platform"]),
+    ("navlock-python", &["navlock"]),
     ("navlock-js", &["navlock-core"]),
     ("navlock-boa", &["navlock", "navlock-js"]),
     ("navlock-rquickjs", &["navlock", "navlock-js"]),

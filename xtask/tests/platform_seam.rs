@@ -55,9 +55,10 @@ fn published() -> Vec<(String, PathBuf, Vec<String>)> {
         serde_json::from_slice(&metadata.stdout).expect("cargo metadata is JSON");
     let text = |value: &serde_json::Value| value.as_str().expect("it is text").to_owned();
     let packages = metadata["packages"].as_array().expect("there are packages");
-    // `navlock-node` is published in a package of npm, and not as a crate.
+    // These two are published in packages of npm and of Python, and not as crates.
     let is_published = |package: &&serde_json::Value| {
-        package["publish"].is_null() || package["name"] == "navlock-node"
+        package["publish"].is_null()
+            || ["navlock-node", "navlock-python"].iter().any(|name| package["name"] == *name)
     };
     let published = packages.iter().filter(is_published).map(|package| {
         let manifest = PathBuf::from(text(&package["manifest_path"]));

@@ -63,10 +63,7 @@ pub fn lock_manager_as(bucket: &Bucket, client_id: ClientId) -> LockManager {
 /// assert!(matches!(again.poll(context), Poll::Ready(Err(Error::Deadlock(_)))));
 /// # Ok::<(), Error>(())
 /// ```
-pub fn poll_inside<T>(
-    locks: impl Fn() -> Vec<LockId>,
-    poll: impl FnOnce() -> Poll<T>,
-) -> Poll<T> {
+pub fn poll_inside<T>(locks: impl Fn() -> Vec<LockId>, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
     let polling = Polling::begin();
     let polled = poll();
     if polled.is_pending() {
