@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,24 @@ ROOT = Path(__file__).parents[2]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
+@pytest.fixture(autouse=True)
+def _ended() -> Iterator[None]:
+    """Ends what a test has started."""
+    yield
+    while _started:
+        process = _started.pop()
+        process.kill()
+        process.communicate()
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
     """A process that runs this code."""
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    _started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    return _started[-1]
 
 
 def line(process: subprocess.Popen[str]) -> str:
@@ -127,6 +142,31 @@ def test_a_fork_beside_busy_threads_goes_on(locks: Locks) -> None:
         stop.set()
         for thread in threads:
             thread.join(10)
+
+
+ANSWERS = """
+    import sys, navlock
+    locks = navlock.local(sys.argv[1])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        with locks.lock("db", if_available=True) as lock:
+            print(lock is not None, flush=True)
+"""
+
+
+def test_what_is_released_is_free_for_whoever_is_told_afterwards(bucket: str) -> None:
+    """Rule 34: of a thousand times, the other process finds it free each time."""
+    locks = navlock.local(bucket)
+    other = python(ANSWERS, bucket)
+    assert line(other) == "ready" and other.stdin is not None
+    found = []
+    for _ in range(1000):
+        with locks.lock("db", timeout=30):
+            pass
+        other.stdin.write("now\n")
+        other.stdin.flush()
+        found.append(line(other))
+    assert found.count("True") == 1000
 
 
 def test_locks_of_a_machine_travel_and_those_of_a_process_do_not(bucket: str) -> None:

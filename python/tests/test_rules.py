@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -215,3 +216,77 @@ def test_options_that_exclude_each_other_are_refused(locks: Locks, options: dict
 def test_a_reserved_name_is_refused(locks: Locks) -> None:
     with pytest.raises(navlock.NotSupportedError, match="-"):
         locks.lock("-db").acquire()
+
+
+def test_a_writer_that_gives_up_admits_the_readers_behind_it(locks: Locks, others: Locks) -> None:
+    """Rules 1 and 4: what leaves the queue has it processed, and consecutive readers are granted together."""
+    with ThreadPoolExecutor() as threads:
+        with locks.lock("db", shared=True):
+            writer = threads.submit(others.lock("db", timeout=0.2).acquire)
+            until(lambda: waiting(locks) == ["db"])
+            readers = [threads.submit(others.lock("db", shared=True).acquire) for _ in range(3)]
+            until(lambda: len(waiting(locks)) == 4)
+            with pytest.raises(navlock.LockTimeout):
+                writer.result(10)
+            for reader in [reader.result(10) for reader in readers]:
+                reader.release()
+
+
+def test_of_two_thieves_the_last_one_has_the_lock(locks: Locks, others: Locks) -> None:
+    """Rules 14 and 15."""
+    with ThreadPoolExecutor() as threads:
+        victim = locks.lock("db").acquire()
+        waits = threads.submit(others.lock("db").acquire)
+        until(lambda: waiting(locks) == ["db"])
+        first = others.lock("db", steal=True).acquire()
+        second = locks.lock("db", steal=True).acquire()
+        for lost in (victim, first):
+            with pytest.raises(navlock.LockLost, match="stolen"):
+                lost.release()
+        assert waiting(locks) == ["db"], "the waiting request has kept its place"
+        second.release()
+        waits.result(10).release()
+
+
+def test_a_callback_that_raises_releases_the_lock(locks: Locks, others: Locks) -> None:
+    """Rule 10."""
+
+    def fails(_lock: navlock.Lock) -> None:
+        raise KeyError("work")
+
+    with pytest.raises(KeyError):
+        locks.request("db", fails)
+    others.lock("db", timeout=0).acquire().release()
+
+
+def test_buckets_do_not_see_each_other(locks: Locks, bucket: str) -> None:
+    """Rule 33."""
+    reach, _, folder = locks._recipe
+    elsewhere = type(locks)(reach, f"{bucket} elsewhere", folder)
+    with locks.lock("db"), elsewhere.lock("db", timeout=0):
+        assert len(elsewhere.query().held) == len(locks.query().held) == 1
+
+
+def test_a_snapshot_shows_requests_in_their_order_and_each_agent_by_its_id(locks: Locks, others: Locks) -> None:
+    """Rules 29 to 32."""
+    with ThreadPoolExecutor() as threads:
+        with locks.lock("db"):
+            asked = []
+            for who, shared in [(locks, True), (others, False), (locks, False)]:
+                asked.append(threads.submit(who.lock("db", shared=shared).acquire))
+                until(lambda: len(waiting(locks)) == len(asked))
+            pending = others.query().pending
+            assert [info.mode for info in pending] == ["shared", "exclusive", "exclusive"]
+            ids = [info.client_id for info in pending]
+            assert ids == [locks.client_id, others.client_id, locks.client_id]
+            assert all(uuid.UUID(client_id).version == 4 for client_id in ids)
+        for request in asked:
+            request.result(10).release()
+
+
+def test_of_names_that_nobody_has_nothing_is_left(locks: Locks) -> None:
+    """Rule 6."""
+    for number in range(2000):
+        with locks.lock(f"name {number}"):
+            pass
+    assert locks.query() == navlock.Snapshot([], [])
