@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use crate::run::{Result, built_in, cargo, root, run};
+use crate::run::{Result, built_in, cargo, root, run, within};
 
 /// The tests of the package, and the types of what it shows. The workspace, and the npm package, must be built.
 pub(crate) fn test() -> Result {
@@ -22,6 +22,25 @@ pub(crate) fn test() -> Result {
     run(&mut python.with(&package, &["python/bench/bench.py", "--quick"]))
 }
 
+/// Makes a wheel for this machine in the folder `to`, by the way in which `pip install` makes it from a checkout,
+/// installs it where there is nothing else, and runs the tests on what is installed. Returns the wheel.
+pub(crate) fn pack(to: &Path) -> Result<PathBuf> {
+    let python = environment()?;
+    let mut wheel = Command::new(&python.0);
+    wheel.args(["-m", "pip", "wheel", "--no-deps", "--wheel-dir"]).arg(to);
+    run(&mut within(40, wheel.arg("./python").current_dir(root())))?;
+    let made = fs::read_dir(to).map_err(|error| format!("{}: {error}", to.display()))?;
+    let mut wheels = made.flatten().map(|file| file.path());
+    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|is| is == "whl");
+    let wheel = wheels.find(is_wheel).ok_or("pip has made no wheel")?;
+
+    let installed = Environment::make(&to.join("environment"))?;
+    run(Command::new(&installed.0).args(["-m", "pip", "install", "--quiet"]).arg(&wheel))?;
+    let tests = ["-I", "-m", "pytest", "-q", "python/tests"];
+    run(&mut within(15, Command::new(&installed.0).args(tests).current_dir(root())))?;
+    Ok(wheel)
+}
+
 /// The benchmarks of the package, as it is released.
 pub(crate) fn bench(arguments: &[&str]) -> Result {
     run(&mut cargo(&["build", "--release", "--quiet", "--package", "navlock-python"]))?;
@@ -34,6 +53,18 @@ pub(crate) fn bench(arguments: &[&str]) -> Result {
 struct Environment(PathBuf);
 
 impl Environment {
+    /// The environment in this folder, which is made if it is not there.
+    fn make(folder: &Path) -> Result<Self> {
+        let python = folder.join(if cfg!(windows) { r"Scripts\python.exe" } else { "bin/python" });
+        if !python.exists() {
+            run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        }
+        let quietly = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        let needed = root().join("python/tests/requirements.txt");
+        run(Command::new(&python).args(quietly).arg("--requirement").arg(needed))?;
+        Ok(Self(python))
+    }
+
     /// Python with these arguments, which finds the package built in `package`. It does not run in the folder of the
     /// sources, where it would find them instead.
     fn with(&self, package: &Path, arguments: &[&str]) -> Command {
@@ -45,16 +76,7 @@ impl Environment {
 }
 
 fn environment() -> Result<Environment> {
-    let folder = folder()?.join("environment");
-    let python = folder.join(if cfg!(windows) { r"Scripts\python.exe" } else { "bin/python" });
-    if !python.exists() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    }
-    let needed = root().join("python/tests/requirements.txt");
-    let quietly =
-        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-    run(Command::new(&python).args(quietly).arg(needed))?;
-    Ok(Environment(python))
+    Environment::make(&folder()?.join("environment"))
 }
 
 /// The folder of a package that is put together from its Python half and the extension module that was built.

@@ -12,6 +12,7 @@ mod crates;
 mod deb;
 mod making;
 mod npm;
+mod python;
 mod templates;
 mod tools;
 
@@ -29,21 +30,23 @@ usage: cargo xtask release --dry-run [STEP…]     (without any, all; in this or
   deb         a package for Debian, installed in a fresh one and removed
   container   an image with the command alone, beside another container
   npm         the packages of npm, installed in an empty project on four runtimes
+  python      the wheel, installed in an empty environment
   templates   the Homebrew formula and the Nix flake, filled in
 
-  needs root (crates and npm do not), Node 20 for npm, and what `cargo xtask cross musl` needs; installs with
+  needs root (crates, npm and python do not), Node 20 for npm, and what `cargo xtask cross musl` needs; installs with
   apt-get, cargo, npm and pip what is missing: debootstrap, buildah, ruby, nix-bin; cargo-deb, cargo-auditable,
   cargo-cyclonedx, rust-audit-info; what the npm package is developed with";
 
 type Step = (&'static str, fn() -> Result<String>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("crates", crates::crates),
     ("archive", archive::archive),
     ("bom", bom::bom),
     ("deb", deb::deb),
     ("container", container::container),
     ("npm", npm::npm),
+    ("python", python::python),
     ("templates", templates::templates),
 ];
 
