@@ -1,6 +1,7 @@
 //! Locks that are held.
 
 use std::{
+    mem,
     sync::{
         Arc, Mutex, OnceLock, Weak,
         atomic::{
@@ -8,7 +9,7 @@ use std::{
             Ordering::{AcqRel, Relaxed},
         },
     },
-    task::Context,
+    task::{Context, Wake, Waker},
 };
 
 use navlock::{LockGuard, LockState, Mode, ResourceName, look::LockId};
@@ -60,6 +61,7 @@ impl Holds {
             uses: AtomicUsize::new(1),
             ended: OnceLock::new(),
             among: Arc::downgrade(&self.0),
+            watchers: Arc::default(),
         });
         lock(&self.0).push(Arc::clone(&hold));
         Lock { hold, is_released: AtomicBool::new(false) }
@@ -95,6 +97,18 @@ pub(crate) struct Hold {
     /// How the lock was lost, once nobody holds it any more.
     ended: OnceLock<Option<String>>,
     among: Weak<Mutex<Vec<Arc<Hold>>>>,
+    watchers: Arc<Watchers>,
+}
+
+/// Whoever wants to know of the loss of one lock.
+#[derive(Debug, Default)]
+struct Watchers(Mutex<Vec<Waker>>);
+
+impl Wake for Watchers {
+    fn wake(self: Arc<Self>) {
+        let wakers = mem::take(&mut *lock(&self.0));
+        wakers.into_iter().for_each(Waker::wake);
+    }
 }
 
 impl Hold {
@@ -221,7 +235,8 @@ impl Lock {
 
     /// Calls `wake` when the lock is lost. Returns whether it is lost already.
     fn _watch(&self, wake: Py<PyAny>) -> bool {
-        let context = waker(wake);
+        lock(&self.hold.watchers.0).push(waker(wake));
+        let context = Waker::from(Arc::clone(&self.hold.watchers));
         let context = &Context::from_waker(&context);
         self.hold.with_guard(|guard| guard.poll_lost(context).is_ready()).unwrap_or(true)
     }

@@ -122,6 +122,19 @@ def test_a_lost_lock_cancels_the_body_where_that_was_asked_for(run, locks: Locks
     run(main)
 
 
+def test_a_lock_that_is_held_twice_cancels_both_bodies(run, locks: Locks, others: Locks) -> None:
+    async def main() -> None:
+        with pytest.raises(navlock.LockLost):
+            async with locks.lock("db", cancel_if_lost=True):
+                with pytest.raises(navlock.LockLost):
+                    async with locks.lock("db", reentrant=True, cancel_if_lost=True):
+                        others.lock("db", steal=True).acquire().release()
+                        await anyio.sleep(60)
+                await anyio.sleep(60)
+
+    run(main)
+
+
 def test_somebody_elses_cancellation_goes_before_that_of_a_loss(locks: Locks, others: Locks) -> None:
     async def body() -> None:
         async with locks.lock("db", cancel_if_lost=True) as lock:
