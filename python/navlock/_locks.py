@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 
 from ._errors import LockLost, LockTimeout, NotSupportedError
 from ._holds import holds_here
@@ -26,8 +24,7 @@ T = TypeVar("T")
 _SHARED, _IF_AVAILABLE, _STEAL, _HAS_TIMEOUT, _REENTRANT, _ALL, _ANY = (1 << n for n in range(7))
 
 
-@dataclass(frozen=True)
-class LockInfo:
+class LockInfo(NamedTuple):
     """What the standard shows of a lock or of a request."""
 
     name: str
@@ -35,18 +32,19 @@ class LockInfo:
     client_id: str
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """What :meth:`Locks.query` gives."""
 
     held: list[LockInfo]
     pending: list[LockInfo]
 
 
-@dataclass(frozen=True)
-class Inspected(LockInfo):
+class Inspected(NamedTuple):
     """A lock or a request with whatever is known of it; what its reach does not tell is ``None``."""
 
+    name: str
+    mode: Literal["exclusive", "shared"]
+    client_id: str
     age: float | None
     """For how many seconds it has been held, pending or owned."""
     fencing_token: int | None
@@ -57,8 +55,7 @@ class Inspected(LockInfo):
     why: str | None
 
 
-@dataclass(frozen=True)
-class Inspection:
+class Inspection(NamedTuple):
     """What :meth:`Locks.inspect` gives."""
 
     held: list[Inspected]
@@ -183,9 +180,9 @@ class Locks:
         For a coroutine function this is a coroutine, to be awaited. The options are those of :meth:`lock`.
         """
         request: LockRequest[Any] = LockRequest(self._agent, name, 0, **options)
-        if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(
-            getattr(callback, "__call__", None)
-        ):
+        from inspect import iscoroutinefunction  # It takes longer to import than the rest of this package.
+
+        if iscoroutinefunction(callback) or iscoroutinefunction(getattr(callback, "__call__", None)):
             return _run_async(request, callback)
         with request as lock:
             return callback(lock)
