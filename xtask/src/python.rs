@@ -17,7 +17,7 @@ pub(crate) fn test() -> Result {
     let command = built_in("debug", "navlock")?;
     run(tests("pytest").args(["-q", "python/tests"]).env("NAVLOCK_PROGRAM", command))?;
     run(tests("mypy").args(["--strict", "python/navlock"]))?;
-    run(tests("pyright").args(["--project", "python"]))?;
+    run(tests("pyright").args(["--project", "python", "--pythonpath"]).arg(&python.0))?;
     // This shows that the benchmarks run; what they measure here means nothing.
     run(&mut python.with(&package, &["python/bench/bench.py", "--quick"]))
 }
