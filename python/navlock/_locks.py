@@ -182,7 +182,7 @@ class Locks:
 
         For a coroutine function this is a coroutine, to be awaited. The options are those of :meth:`lock`.
         """
-        request = self.lock(name, **options)
+        request: LockRequest[Any] = LockRequest(self._agent, name, 0, **options)
         if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(
             getattr(callback, "__call__", None)
         ):
@@ -334,7 +334,7 @@ class LockRequest(Generic[T]):
 
 
 def _locks_of(granted: Any) -> list[Lock]:
-    return granted if isinstance(granted, list) else [granted]
+    return cast("list[Lock]", granted) if isinstance(granted, list) else [granted]
 
 
 def _release(granted: Any, kind: Any, error: Any, traceback: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ._holds import library
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ._navlock import Lock
 
@@ -48,7 +48,8 @@ class AsyncioScope:
         if not self._has_cancelled or self._task is None:
             return False
         # Somebody else may have cancelled the task as well. Python 3.10 cannot tell.
-        others = self._task.uncancel() if hasattr(self._task, "uncancel") else 0
+        uncancel: Callable[[], int] | None = getattr(self._task, "uncancel", None)
+        others = uncancel() if uncancel is not None else 0
         return others == 0 and kind is not None and issubclass(kind, self._cancelled_error)
 
 
