@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._holds import library
+from ._waiting import wake_from_outside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ class AsyncioScope:
 
     def _wake(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._cancel)
+            wake_from_outside(self._loop.call_soon_threadsafe, self._cancel)
         except RuntimeError:
             pass  # The loop is closed, and its tasks with it.
 
@@ -69,7 +70,7 @@ class TrioScope:
 
     def _wake(self) -> None:
         try:
-            self._token.run_sync_soon(self._scope.cancel)
+            wake_from_outside(self._token.run_sync_soon, self._scope.cancel)
         except self._finished_error:
             pass
 

@@ -3,9 +3,11 @@ library. Nothing is polled: whoever grants the lock wakes whoever waits for it."
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
-from _thread import allocate_lock, get_ident
-from time import monotonic
+from _thread import RLock, allocate_lock, get_ident
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from ._errors import LockTimeout
@@ -17,6 +19,33 @@ if TYPE_CHECKING:
 
 # Windows does not interrupt a thread that waits for a lock, so there a thread looks for signals this often.
 _LONGEST = 0.1 if sys.platform == "win32" else 1_000_000.0
+
+
+# Held by a thread that wakes a task from outside of its loop. CPython ends a thread that comes back to an interpreter
+# which is ending, and that must not happen to a thread that has frames of Rust: the process would be aborted.
+_waking = RLock()
+
+
+def wake_from_outside(schedule: Callable[..., object], callback: Callable[[], object]) -> None:
+    """Calls ``schedule(callback)``, which is how a loop is woken from another thread."""
+    with _waking:
+        schedule(callback)
+
+
+def _end() -> None:
+    """The interpreter ends: who wakes a task now is waited for, and nobody does so any more."""
+    _waking.acquire()
+    sleep(0.001)  # Lets go on who is about to leave, or to wait here for ever.
+
+
+def _after_fork() -> None:
+    global _waking
+    _waking = RLock()
+
+
+atexit.register(_end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def wait(answer: Any, timeout: float | None = None) -> Any:
@@ -101,7 +130,7 @@ def _asyncio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[floa
             set_woken()
             return
         try:
-            loop.call_soon_threadsafe(set_woken)
+            wake_from_outside(loop.call_soon_threadsafe, set_woken)
         except RuntimeError:
             pending.abort()  # The loop is closed, and nobody waits any more.
 
@@ -129,7 +158,7 @@ def _trio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[float |
             woken.set()
             return
         try:
-            token.run_sync_soon(woken.set)
+            wake_from_outside(token.run_sync_soon, woken.set)
         except trio.RunFinishedError:
             pending.abort()
 

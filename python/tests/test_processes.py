@@ -185,6 +185,19 @@ def test_an_interpreter_ends_while_a_thread_waits(bucket: str) -> None:
     navlock.local(bucket).lock("db", timeout=10).acquire().release()
 
 
+def test_an_interpreter_ends_right_after_a_task_was_woken(bucket: str) -> None:
+    """The thread that has woken the task may not be done with it."""
+    code = """
+        import asyncio, sys, navlock
+        async def main():
+            async with navlock.local(sys.argv[1]).lock(sys.argv[2]): pass
+        asyncio.run(main())
+    """
+    for _ in range(10):
+        ends = [python(code, bucket, str(number)) for number in range(4)]
+        assert [end.wait(30) for end in ends] == [0] * 4
+
+
 def built(program: str) -> Path | None:
     """What this checkout has built of the other ways in."""
     for profile in ("debug", "release"):
