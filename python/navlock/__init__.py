@@ -146,6 +146,8 @@ def _reach(
     namespace: str | None = None,
     time_to_live: float | None = None,
 ) -> dict[str, Any]:
+    if time_to_live is not None and not 0 < time_to_live < 2**32:
+        raise ValueError(f"the time to live is a number of seconds above 0, or None, not {time_to_live!r}")
     milliseconds = None if time_to_live is None else round(time_to_live * 1000)
     return {
         "kind": kind,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ._navlock import Holds, forked
+from ._navlock import Holds, end_waking, forked
 
 
 class _Thread(threading.local):
@@ -54,5 +55,6 @@ def _after_fork() -> None:
     _tasks = WeakKeyDictionary()
 
 
+atexit.register(end_waking)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -158,9 +158,12 @@ class Locks:
         cancel_if_lost: bool = False,
     ) -> LockRequest[Lock]:
         """A request for one of several locks: the first that can be had."""
+        several = list_of(names)
+        if not several:
+            raise ValueError("lock_any() needs a name to wait for")
         return LockRequest(
             self._agent,
-            list_of(names),
+            several,
             _ANY,
             shared=shared,
             timeout=timeout,

@@ -46,9 +46,14 @@ class Once:
                     value = cast(T, pickle.loads(file.read_bytes()))
                 else:
                     value = make()
-                    made = file.with_suffix(".new")
-                    made.write_bytes(pickle.dumps(value))
-                    made.replace(file)
+                    try:
+                        made = file.with_suffix(".new")
+                        made.write_bytes(pickle.dumps(value))
+                        made.replace(file)
+                    except BaseException:
+                        if end is not None:
+                            end(value)  # No worker can use it.
+                        raise
             except BaseException:
                 used.release()
                 raise

@@ -2,6 +2,7 @@
 
 use std::{
     future::IntoFuture,
+    io,
     path::PathBuf,
     sync::{Arc, Mutex},
 };
@@ -14,7 +15,7 @@ use crate::{
     error::DeadlockError,
     hold::{Hold, Holds, Lock},
     names,
-    own::{Own, lock},
+    own::{Own, lock, notice_fork},
     pending::{Asked, Pending},
     reach::{Reach, user_agent},
 };
@@ -46,7 +47,10 @@ impl Agent {
     fn new(reach: Reach, bucket: Option<String>, folder: Option<PathBuf>) -> PyResult<Self> {
         let of_project = || {
             let folder = folder.unwrap_or_else(|| PathBuf::from("."));
-            Project::of(folder).map(|project| project.bucket().to_owned())
+            let said = |error: io::Error| {
+                io::Error::new(error.kind(), format!("{error}: {}", folder.display()))
+            };
+            Project::of(&folder).map(|project| project.bucket().to_owned()).map_err(said)
         };
         let bucket = bucket.map_or_else(of_project, Ok)?;
         Ok(Self { reach, bucket, tokens: Arc::default(), locks: Mutex::new(None) })
@@ -90,8 +94,8 @@ impl Agent {
             Asked::Several(request.why(why.unwrap_or_default()).into_future(), is_any)
         } else {
             let name = names::from_python(names)?;
-            if has(REENTRANT) {
-                if let Some(hold) = self.nested(&name, options, holds.get()) {
+            if has(REENTRANT) && !options.steal {
+                if let Some(hold) = holds.get().find(&name, &self.tokens) {
                     return again(hold, &name, options)?.into_py_any(py);
                 }
             } else {
@@ -136,6 +140,7 @@ impl Agent {
 impl Agent {
     /// The lock manager, as this agent has it in this process.
     fn locks(&self, py: Python<'_>) -> PyResult<LockManager> {
+        notice_fork();
         if let Some(locks) = lock(&self.locks).as_ref().and_then(Own::get) {
             return Ok(locks.clone());
         }
@@ -151,26 +156,16 @@ impl Agent {
         Ok(made)
     }
 
-    /// The lock for whose release this request would wait, and with it whoever has it, for ever.
-    fn nested(
-        &self,
-        name: &ResourceName,
-        options: LockOptions,
-        holds: &Holds,
-    ) -> Option<Arc<Hold>> {
-        let held = holds.find(name, &self.tokens)?;
-        let waits = held.mode == Mode::Exclusive || options.mode == Mode::Exclusive;
-        (waits && !options.steal).then_some(held)
-    }
-
-    /// Refuses a request that would wait for itself.
+    /// Refuses a request that would wait for a lock of the one who makes it, and so for ever.
     fn refuse_nested(
         &self,
         name: &ResourceName,
         options: LockOptions,
         holds: &Holds,
     ) -> PyResult<()> {
-        if options.if_available || self.nested(name, options, holds).is_none() {
+        let held =
+            holds.find(name, &self.tokens).filter(|_| !options.if_available && !options.steal);
+        if held.is_none_or(|held| held.mode == Mode::Shared && options.mode == Mode::Shared) {
             return Ok(());
         }
         let why = "is held already by the one who asks for it, and would be waited for for ever; use \

@@ -14,9 +14,9 @@ use std::{
 
 use navlock::{LockGuard, LockState, Mode, ResourceName, look::LockId};
 use pyo3::{
-    exceptions::PyResourceWarning,
+    exceptions::{PyImportError, PyResourceWarning},
     prelude::*,
-    types::{PyString, PyType},
+    types::PyString,
 };
 
 use crate::{
@@ -269,10 +269,12 @@ impl Drop for Lock {
         let _ = Python::try_attach(|py| {
             // An exception that is on its way goes on afterwards.
             let before = PyErr::take(py);
-            let category = py.get_type::<PyResourceWarning>();
-            let warned = warn(py, &category, &self.hold.name);
-            if let Err(error) = warned {
-                error.write_unraisable(py, None);
+            // At its end, the interpreter cannot warn any more.
+            match warn(py, &self.hold.name) {
+                Err(error) if !error.is_instance_of::<PyImportError>(py) => {
+                    error.write_unraisable(py, None);
+                }
+                _ => {}
             }
             if let Some(before) = before {
                 before.restore(py);
@@ -282,9 +284,10 @@ impl Drop for Lock {
 }
 
 #[cold]
-fn warn(py: Python<'_>, category: &Bound<'_, PyType>, name: &ResourceName) -> PyResult<()> {
+fn warn(py: Python<'_>, name: &ResourceName) -> PyResult<()> {
     let name = name.to_string_lossy();
     let message = format!("the lock {name:?} was never released; use `with`, or call release()");
+    let category = py.get_type::<PyResourceWarning>();
     py.import("warnings")?.call_method1("warn", (message, category)).map(drop)
 }
 

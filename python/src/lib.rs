@@ -48,5 +48,12 @@ mod _navlock {
     #[pyfunction]
     fn forked() {
         crate::own::forked();
+        crate::wake::forked();
+    }
+
+    /// The interpreter ends: who calls something of Python's is waited for, and nobody does so from here on.
+    #[pyfunction]
+    fn end_waking(py: Python<'_>) {
+        py.detach(crate::wake::end);
     }
 }

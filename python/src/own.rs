@@ -1,19 +1,32 @@
 //! What belongs to this process, and not to one that is forked from it.
 
 use std::{
-    mem,
+    mem, process,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
 
 /// How often this process, or what it was forked from, was forked.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
+/// The process that has asked for a lock last.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
 /// This process is a fork from here on.
 pub(crate) fn forked() {
+    PROCESS.store(process::id(), Relaxed);
     FORKS.fetch_add(1, Relaxed);
+}
+
+/// Notices a fork that Python was not told of, as some servers make it.
+pub(crate) fn notice_fork() {
+    let now = process::id();
+    let last = PROCESS.swap(now, Relaxed);
+    if last != 0 && last != now {
+        FORKS.fetch_add(1, Relaxed);
+    }
 }
 
 /// A value that only the process that has made it may touch. A fork has a copy, which is never used or dropped: a

@@ -1,14 +1,60 @@
 //! Wakers that call something of Python.
+//!
+//! Python ends a thread that comes back to an interpreter which is ending. That must not happen to a thread that has
+//! frames of Rust: the process would be aborted. So before the interpreter ends, those who are calling something are
+//! waited for, and nobody calls anything afterwards.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::AcqRel},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     task::{Wake, Waker},
+    thread,
+    time::{Duration, Instant},
 };
 
 use pyo3::prelude::*;
+
+/// How many threads are calling something of Python.
+static CALLING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether nobody may begin to call something.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// How long is waited for those who are calling something, at most.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Waits for those who are calling something. Nobody does so afterwards.
+pub(crate) fn end() {
+    HAS_ENDED.store(true, SeqCst);
+    let until = Instant::now() + LONGEST;
+    while CALLING.load(SeqCst) > 0 && Instant::now() < until {
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// A fork does not have the threads that were calling something.
+pub(crate) fn forked() {
+    CALLING.store(0, SeqCst);
+}
+
+/// A thread that may call something of Python.
+struct Calling;
+
+impl Calling {
+    fn begin() -> Option<Self> {
+        CALLING.fetch_add(1, SeqCst);
+        let calling = Self;
+        (!HAS_ENDED.load(SeqCst)).then_some(calling)
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        CALLING.fetch_sub(1, SeqCst);
+    }
+}
 
 /// A waker that calls `callable` once, on whatever thread it is woken.
 pub(crate) fn waker(callable: Py<PyAny>) -> Waker {
@@ -26,10 +72,10 @@ impl Wake for Once {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.is_woken.swap(true, AcqRel) {
+        if self.is_woken.swap(true, SeqCst) {
             return;
         }
-        // An interpreter that ends wakes nobody any more.
+        let Some(_calling) = Calling::begin() else { return };
         let _ = Python::try_attach(|py| {
             if let Err(error) = self.callable.call0(py) {
                 error.write_unraisable(py, None);

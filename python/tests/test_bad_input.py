@@ -66,6 +66,13 @@ def test_stores_that_do_not_answer() -> None:
             locks.lock("db").acquire()
 
 
+@pytest.mark.parametrize("seconds", [-1, 0, float("nan"), float("inf")])
+def test_times_to_live_that_are_none(seconds: float) -> None:
+    for make in (navlock.etcd, navlock.postgres):
+        with pytest.raises(ValueError, match="time to live"):
+            make("http://127.0.0.1:1", time_to_live=seconds)
+
+
 def test_a_bucket_and_a_project() -> None:
     with pytest.raises(TypeError, match="bucket"):
         navlock.local("b", project=True)

@@ -144,6 +144,28 @@ def test_a_fork_beside_busy_threads_goes_on(locks: Locks) -> None:
             thread.join(10)
 
 
+@needs_fork
+def test_a_fork_that_python_does_not_know_of_asks_for_itself(bucket: str) -> None:
+    """As servers that embed Python make it."""
+    code = """
+        import ctypes, os, sys, navlock
+        locks = navlock.local(sys.argv[1])
+        locks.lock("db").acquire().release()
+        child = ctypes.PyDLL(None).fork()
+        if child == 0:
+            locks.lock("db", timeout=10).acquire().release()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert line(python(code, bucket)) == "0"
+
+
+def test_a_lock_that_is_held_at_the_end_makes_no_noise(bucket: str) -> None:
+    code = "import sys, navlock; lock = navlock.local(sys.argv[1]).lock('db').acquire()"
+    ended = subprocess.run([sys.executable, "-c", code, bucket], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 ANSWERS = """
     import sys, navlock
     locks = navlock.local(sys.argv[1])
@@ -223,6 +245,19 @@ def test_an_interpreter_ends_while_a_thread_waits(bucket: str) -> None:
     assert line(ends) == "ends"
     assert ends.wait(10) == 0
     navlock.local(bucket).lock("db", timeout=10).acquire().release()
+
+
+def test_an_interpreter_ends_right_after_a_task_was_woken(bucket: str) -> None:
+    """The thread that has woken the task may not be done with it."""
+    code = """
+        import asyncio, sys, navlock
+        async def main():
+            async with navlock.local(sys.argv[1]).lock(sys.argv[2]): pass
+        asyncio.run(main())
+    """
+    for _ in range(10):
+        ends = [python(code, bucket, str(number)) for number in range(4)]
+        assert [end.wait(30) for end in ends] == [0] * 4
 
 
 def test_python_node_and_the_command_exclude_each_other(bucket: str, tmp_path: Path) -> None:

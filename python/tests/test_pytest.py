@@ -60,3 +60,22 @@ def test_what_all_workers_use_is_made_once_and_ended_once(
     # A worker that is done before another has begun ends what nobody uses, and the other one makes it anew.
     assert words.count("start") == words.count("stop") <= 3
     assert words.count("test") == 12
+
+
+def test_what_cannot_be_pickled_is_ended_at_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def server(navlock_once):
+            return navlock_once("server", lambda: (number for number in []), lambda server: print("ended"))
+
+        def test_one(server):
+            pass
+        """
+    )
+    plugin = [] if is_installed() else ["-p", "navlock.pytest"]
+    result = pytester.runpytest_subprocess(*plugin)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*cannot pickle*", "*ended*"])

@@ -159,6 +159,15 @@ def test_a_shared_lock_does_not_become_exclusive(locks: Locks) -> None:
             locks.lock("db", reentrant=True).acquire()
 
 
+def test_a_reader_may_come_in_again_before_a_writer_that_waits(locks: Locks, others: Locks) -> None:
+    with ThreadPoolExecutor() as threads:
+        with locks.lock("db", shared=True):
+            writer = threads.submit(others.lock("db").acquire)
+            until(lambda: waiting(locks) == ["db"])
+            locks.lock("db", shared=True, reentrant=True).acquire().release()
+        writer.result(10).release()
+
+
 def test_threads_that_wait_for_each_other_are_told(locks: Locks) -> None:
     barrier = threading.Barrier(2)
 
