@@ -4,6 +4,7 @@ use std::{
     mem,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Instant,
 };
 
 use bytes::BytesMut;
@@ -28,7 +29,7 @@ use crate::{
         connected::ConnectedClient,
         delegations::Delegations,
         maps,
-        options::Options,
+        options::{Limits, Options},
         session::Session,
         session_ends::End,
         shared_client::lock,
@@ -56,6 +57,8 @@ pub(super) struct Broker {
 /// A connection whose session has not begun.
 struct Arriving {
     client: usize,
+    /// When it is hung up on if it has not claimed what it has.
+    until: Instant,
     heard: BytesMut,
     stage: Stage,
 }
@@ -168,10 +171,12 @@ impl Broker {
         let mut world = world.get();
         for (client, of) in world.clients.iter().enumerate() {
             if of.link == Link::Coming && arriving.iter().all(|one| one.client != client) {
+                let until = clock::instant() + Limits::default().handshake;
                 let (heard, stage) = (BytesMut::new(), Stage::Silent);
-                arriving.push(Arriving { client, heard, stage });
+                arriving.push(Arriving { client, until, heard, stage });
             }
         }
+        let mut late = Vec::new();
         arriving.retain_mut(|one| {
             let of = &mut world.clients[one.client];
             if !of.lives() {
@@ -209,8 +214,13 @@ impl Broker {
                     (stage, _) => stage,
                 };
             }
-            true
+            let is_late = clock::instant() >= one.until && !matches!(one.stage, Stage::Settling(_));
+            late.extend(is_late.then_some(one.client));
+            !is_late
         });
+        for client in late {
+            world.hang_up(client);
+        }
     }
 
     /// Time passes.
