@@ -176,7 +176,7 @@ impl Broker {
                 arriving.push(Arriving { client, until, heard, stage });
             }
         }
-        let mut late = Vec::new();
+        let (mut late, is_closing) = (Vec::new(), daemon.recovery.is_closing());
         arriving.retain_mut(|one| {
             let of = &mut world.clients[one.client];
             if !of.lives() {
@@ -184,7 +184,8 @@ impl Broker {
             }
             one.heard.extend_from_slice(&of.sent_and_unread.split());
             let is_heard = matches!(one.stage, Stage::Settling(_));
-            while let Some(sent) = (!is_heard).then(|| decode::<Sent>(&mut one.heard)) {
+            let waits = is_heard || is_closing && matches!(one.stage, Stage::Silent);
+            while let Some(sent) = (!waits).then(|| decode::<Sent>(&mut one.heard)) {
                 let Some(sent) = sent.expect("a client speaks the protocol") else { break };
                 let stage = mem::replace(&mut one.stage, Stage::Silent);
                 one.stage = match (stage, sent.message) {
@@ -214,7 +215,8 @@ impl Broker {
                     (stage, _) => stage,
                 };
             }
-            let is_late = clock::instant() >= one.until && !matches!(one.stage, Stage::Settling(_));
+            let is_late = clock::instant() >= one.until && !matches!(one.stage, Stage::Settling(_))
+                || is_closing && matches!(one.stage, Stage::Claiming(..));
             late.extend(is_late.then_some(one.client));
             !is_late
         });

@@ -31,6 +31,11 @@ fn plain(clients: usize, steps: Vec<Step>) -> Plan {
     }
 }
 
+/// The same where clients own names, and the broker is killed.
+fn killed(clients: usize, steps: Vec<Step>) -> Plan {
+    Plan { delegates: true, maps: true, kills: true, ..plain(clients, steps) }
+}
+
 /// Asserts that this history is right.
 #[track_caller]
 fn assert_right(plan: &Plan) {
@@ -75,6 +80,37 @@ fn who_comes_back_is_not_before_what_others_have_sent() {
             TURN,
         ],
     ));
+}
+
+/// Client 1 claims slowly, and client 0 as well, which comes when the recovery goes on for the sake of client 1 alone.
+#[test]
+fn who_claims_too_slowly_is_hung_up_on_before_others_are_granted_what_it_holds() {
+    let mut plan = killed(
+        3,
+        vec![
+            ask(0, 0, TAKE),
+            ask(1, 1, TAKE),
+            send(0, usize::MAX),
+            send(1, usize::MAX),
+            TURN,
+            TURN,
+            Step::Read { client: 0, bytes: usize::MAX },
+            Step::Read { client: 1, bytes: usize::MAX },
+            Step::Kill,
+            Step::Return { client: 2 },
+            ask(2, 0, TAKE),
+            Step::Pass { pauses: 30 },
+            Step::Return { client: 1 },
+            send(1, 40),
+            Step::Pass { pauses: 20 },
+            Step::Return { client: 0 },
+            send(0, 40),
+            Step::Pass { pauses: 40 },
+        ],
+    );
+    plan.is_hasty = true;
+    plan.clients[..2].iter_mut().for_each(|client| client.in_pieces = true);
+    assert_right(&plan);
 }
 
 /// Client 1 robs the lock after it was released, and dies. Its death comes first in the turn, with what it has said.
