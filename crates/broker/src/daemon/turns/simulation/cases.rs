@@ -113,6 +113,28 @@ fn who_claims_too_slowly_is_hung_up_on_before_others_are_granted_what_it_holds()
     assert_right(&plan);
 }
 
+/// The theft is acted on when client 0 has claimed its lock, in the turn for which that waits.
+#[test]
+fn who_comes_back_late_and_is_robbed_meanwhile_is_told_before_the_thief() {
+    assert_right(&killed(
+        2,
+        vec![
+            ask(0, 0, TAKE),
+            TURN,
+            TURN,
+            Step::Read { client: 0, bytes: usize::MAX },
+            Step::Kill,
+            Step::Return { client: 1 },
+            Step::Pass { pauses: 50 },
+            Step::Return { client: 0 },
+            TURN,
+            ask(1, 0, RequestKind::Steal),
+            TURN,
+            TURN,
+        ],
+    ));
+}
+
 /// Client 1 robs the lock after it was released, and dies. Its death comes first in the turn, with what it has said.
 #[test]
 fn what_the_dead_have_said_may_come_before_what_was_sent_earlier() {
