@@ -135,6 +135,26 @@ fn who_comes_back_late_and_is_robbed_meanwhile_is_told_before_the_thief() {
     ));
 }
 
+/// Client 0 has not heard of the grant, which stands in its map.
+#[test]
+fn a_new_broker_does_not_hold_a_lock_for_a_request_that_was_ended() {
+    assert_right(&killed(
+        2,
+        vec![
+            ask(0, 0, TAKE),
+            TURN,
+            TURN,
+            Step::Kill,
+            Step::Return { client: 1 },
+            Step::FinishLast { client: 0 },
+            Step::Pass { pauses: 50 },
+            Step::Query { client: 1 },
+            TURN,
+            Step::Read { client: 1, bytes: usize::MAX },
+        ],
+    ));
+}
+
 /// Client 1 robs the lock after it was released, and dies. Its death comes first in the turn, with what it has said.
 #[test]
 fn what_the_dead_have_said_may_come_before_what_was_sent_earlier() {
