@@ -91,6 +91,7 @@
 //! | a recall comes at the same moment as a take or a release | one of them is first, and both sides see the same outcome |
 //! | a hold is released while there is no broker | the word shows the release; the client must also tell the next broker, which may have read the hold before |
 //! | a grant's message is lost with the broker | the word shows the grant; the client that comes back reads the word before it asks again |
+//! | a request is ended before its answer was heard | the owner [takes the description away](Slot::renounce); if the broker dies, the next one takes a grant there for nobody's |
 //! | a client forks | the child has no map: there, [`OwnerMap::slot`] returns `None` |
 //! | the client's file is truncated, or its disk has no room | broker and client survive, and read zeros, which mean that nothing is held; see [`BrokerMap`] and [`OwnerMap`] |
 //! | the client writes nonsense | the client holds what the word says, or nothing |

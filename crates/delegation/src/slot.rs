@@ -127,6 +127,12 @@ impl Slot {
         true
     }
 
+    /// Takes the description away, because the owner does not want the lock any more. If the lock is granted all the
+    /// same, a broker that did not grant it takes it for nobody's. This is for the owner, whatever the word is.
+    pub fn renounce(&self) {
+        self.shape.store(u64::MAX, Relaxed);
+    }
+
     /// Whether the slot is for this name in this mode and of this agent. This is for the owner.
     ///
     /// Only a grant can give the slot to another lock, and it can do so right after this call. So

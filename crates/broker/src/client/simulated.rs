@@ -106,7 +106,7 @@ impl SimulatedClient {
         let seen = table.seen_lost(ticket.id);
         match table.state(ticket.id) {
             Some(State::Held(..)) => seen.is_some(),
-            Some(State::Pending(_)) => false,
+            Some(State::Pending(_)) => table.is_lost_unread(ticket.id),
             _ => true,
         }
     }

@@ -133,10 +133,8 @@ impl ClientMap {
 
     /// The largest token of any slot's last hold.
     pub(super) fn last_token(&self) -> u64 {
-        let token = |slot: &navlock_delegation::Slot| {
-            slot.description().map(|_| slot.token(slot.word().look().count()))
-        };
-        self.slots().into_iter().filter_map(|slot| self.at(slot, token)?).max().unwrap_or(0)
+        let token = |slot: &navlock_delegation::Slot| slot.token(slot.word().look().count());
+        self.slots().into_iter().filter_map(|slot| self.at(slot, token)).max().unwrap_or(0)
     }
 
     /// Takes all slots away: the client holds nothing any more.

@@ -9,6 +9,7 @@ use navlock_wire::{ClientKey, FileTask, FromDaemon, Status, ToDaemon, VERSION, e
 
 use super::{
     claims::Claims,
+    connected::ConnectedClient,
     guests::Guest,
     looking::Looking,
     process::Process,
@@ -90,6 +91,11 @@ impl NewConnection {
         if guest.as_ref().is_some_and(|guest| !guest.user().has(client)) {
             return Err(ProtocolError("it spoke for a client of another user").into());
         }
+        // Where locks are leased, a client has its locks whether it comes in time or not.
+        let in_time = returning && !self.daemon.user_agent.is_leased();
+        if in_time {
+            self.daemon.recovery.hears().await;
+        }
         let mut connected = self.daemon.enter(client, returning, process);
         if let Some(Err(error)) = guest.map(|guest| connected.admit(guest)) {
             let reason =
@@ -99,30 +105,40 @@ impl NewConnection {
         }
         let mut claims = Claims::default();
         if returning {
-            claims = Claims::by_clock(connected.ahead);
-            let mut heard = 0;
-            loop {
-                let message = self.stream.next().await?;
-                if connected.user().is_some() {
-                    let (claimed, bytes) = claims.size();
-                    connected.count(claimed, bytes);
-                    heard += 1;
-                    if heard % CLAIMS_IN_A_TURN == 0 {
-                        self.daemon.next_turn.passes().await;
-                    }
-                }
-                if connected.user().is_some_and(|user| !self.daemon.counts(user, &message)) {
-                    continue;
-                }
-                if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {
-                    break;
-                }
-            }
+            let daemon = Arc::clone(&self.daemon);
+            claims = tokio::select! {
+                biased;
+                claims = self.hear_claims(&connected) => claims?,
+                () = daemon.recovery.closes(), if in_time => return Err(End::Late),
+            };
         }
         lock(&connected.client).has_claimed();
         let Self { stream, daemon, .. } = self;
         let admission = Admission::new(stream, Session::new(connected, daemon));
         Ok(Introduced::Client(Box::new(admission), claims))
+    }
+
+    /// Reads what a client claims that has come back.
+    async fn hear_claims(&mut self, connected: &ConnectedClient) -> Result<Claims, End> {
+        let mut claims = Claims::by_clock(connected.ahead);
+        let mut heard = 0;
+        loop {
+            let message = self.stream.next().await?;
+            if connected.user().is_some() {
+                let (claimed, bytes) = claims.size();
+                connected.count(claimed, bytes);
+                heard += 1;
+                if heard % CLAIMS_IN_A_TURN == 0 {
+                    self.daemon.next_turn.passes().await;
+                }
+            }
+            if connected.user().is_some_and(|user| !self.daemon.counts(user, &message)) {
+                continue;
+            }
+            if claims.handle_message(&mut lock(&connected.client), message)?.is_break() {
+                return Ok(claims);
+            }
+        }
     }
 
     /// Reads the introduction. Questions about the daemon, and a request that the daemon end, need no

@@ -14,6 +14,8 @@
 //!   them. Any other client is given up: its file is removed a second before anything is granted. So the
 //!   client finds this out when it looks at its file, and no later daemon finds the file and believes
 //!   the client. When a client that was given up comes back, its requests go to the end of the queues.
+//! - A client that comes back in time is heard, but others do not wait for its claims for ever: in the end it is
+//!   hung up on, which gives it up.
 //! - A client is believed to hold locks only if its file was found.
 //!
 //! Where the user agent [is leased](navlock_core::UserAgent::is_leased), the reach itself knows the
@@ -61,15 +63,17 @@ pub(super) struct Recovery {
     /// back.
     stages: Mutex<HashMap<ClientKey, Stage>>,
     arrived: Notify,
-    /// The phase, which becomes [`Phase::Settling`] only while the stages are locked.
     phase: watch::Sender<Phase>,
 }
 
 /// The phases of a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Phase {
     /// The daemon waits for claims.
     Waiting,
+    /// The daemon hangs up on whoever is still sending claims. Who comes back from now on is heard when the recovery is
+    /// over.
+    Closing,
     /// The daemon settles the claims that have come. Later claims are too late.
     Settling,
     /// Claims are settled, and locks are granted.
@@ -154,7 +158,7 @@ impl Recovery {
             // The claims of processes that have inherited the client's locks are still to come.
             let is_unheard =
                 matches!(before, Some(Stage::Claiming { believed, .. }) if is_believed(believed));
-            if self.phase() == Phase::Waiting || is_unheard {
+            if self.phase() < Phase::Settling || is_unheard {
                 stages.insert(key, Stage::Gone);
             }
             self.arrived.notify_one();
@@ -171,7 +175,7 @@ impl Recovery {
         claims: Claims,
     ) -> Result<(), Claims> {
         let mut stages = lock(&self.stages);
-        if self.phase() != Phase::Waiting {
+        if self.phase() >= Phase::Settling {
             stages.remove(&key);
             return Err(claims);
         }
@@ -194,6 +198,23 @@ impl Recovery {
     pub(super) async fn over(&self) {
         // No error is possible: the sender is in `self`.
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
+    }
+
+    /// Waits until whoever is still sending claims is hung up on.
+    pub(super) async fn closes(&self) {
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Closing).await;
+    }
+
+    /// Waits until a client that has come back may be heard.
+    pub(super) async fn hears(&self) {
+        let hears = |phase: &Phase| matches!(phase, Phase::Waiting | Phase::Over);
+        let _ = self.phase.subscribe().wait_for(hears).await;
+    }
+
+    /// Whether whoever is still sending claims is hung up on.
+    #[cfg(test)]
+    pub(super) fn is_closing(&self) -> bool {
+        self.phase() == Phase::Closing
     }
 
     /// Waits until all living clients have come back, or until this time is over. Returns the
@@ -240,8 +261,13 @@ impl Recovery {
                 }
             }
         }
-        let mut stages = lock(&self.stages);
+        self.phase.send_replace(Phase::Closing);
+        // Others may be granted what a client holds that has not claimed it by now. To hang up on it gives it up.
+        while gives_up && self.is_hearing() {
+            self.arrived.notified().await;
+        }
         self.phase.send_replace(Phase::Settling);
+        let mut stages = lock(&self.stages);
         let all = mem::take(&mut *stages);
         let mut claimants = HashMap::new();
         for (key, stage) in all {

@@ -164,8 +164,6 @@ impl Daemon {
     /// because leases run out while the daemon waits for other clients.
     pub(super) async fn go_on(&self, connected: &ConnectedClient, claims: &mut Claims) {
         claims::keep_claimed(&connected.client, claims);
-        // From here on the client may use its slots for other locks.
-        lock(&connected.client).requests.leave_slots();
         self.reclaim(connected.key, &connected.client, claims).await;
     }
 
@@ -183,6 +181,8 @@ impl Daemon {
             claims::believe(client, &mut claims, |_| false);
             // What waits is asked for anew, after what others have sent before.
             self.next_turn.passes().await;
+            // From here on the client may use its slots for other locks. Up to here its map told it of a theft.
+            lock(client).requests.leave_slots();
             claims::ask_anew(self.delegations(), client, claims);
         }
         self.recovery.over().await;

@@ -292,6 +292,10 @@ impl Slots {
     pub(in super::super) fn abort(&mut self, index: SlotIndex, next_serial: u64) {
         if let Some(Taken { bucket, name, .. }) = self.in_use.remove(&index) {
             self.leave_name(&bucket, &name, index);
+            // The daemon may be killed before it hears of this.
+            if let Some(slot) = self.maps.slot(index) {
+                slot.renounce();
+            }
             self.unsettled.push((next_serial, index));
         }
     }

@@ -6,6 +6,7 @@
 
 mod acts;
 mod broker;
+mod cases;
 mod checker;
 mod client;
 mod history;
@@ -21,14 +22,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use navlock_core::{Mode, host::RequestKind};
 use tempfile::TempDir;
 
 use self::{
     broker::Broker,
     checker::Verdict,
     history::{Act, History, Operation},
-    plan::{ClientPlan, Plan, Step},
+    plan::{Plan, Step},
     world::World,
 };
 use crate::{Place, clock};
@@ -156,7 +156,10 @@ impl Brokers<'_> {
     fn take(&mut self, step: Step) {
         match step {
             Step::Turn { meanwhile } => self.turn(meanwhile),
-            Step::Pass { pauses } => (0..pauses).for_each(|_| self.pause()),
+            Step::Pass { pauses } => {
+                self.world.get().history.say(format_args!("{pauses} pauses begin"));
+                (0..pauses).for_each(|_| self.pause());
+            }
             step => self.world.get().take(step),
         }
         if self.world.get().is_killed {
@@ -257,58 +260,6 @@ fn every_history_is_one_that_clients_of_one_lock_manager_could_see() {
     eprintln!("{taken} locks were taken without a message");
     assert!(undecided * 20 <= histories, "too many histories are undecided");
     assert!(taken > 0 || histories < 100, "nobody owns a name");
-}
-
-/// The history of these steps, without faults.
-fn plain(steps: Vec<Step>) -> Result<bool, String> {
-    let client = ClientPlan { ahead: 0, clock_is_known: true, room: 1 << 16, in_pieces: false };
-    let (clients, buffer) = (vec![client; 2], super::READ_SIZE);
-    let [delegates, maps, kills, breaks, is_hasty, looks, interrupts] = [false; 7];
-    let plan = Plan {
-        clients,
-        buffer,
-        delegates,
-        maps,
-        kills,
-        breaks,
-        is_hasty,
-        looks,
-        interrupts,
-        seed: 0,
-        steps,
-    };
-    run(&plan).map(|right| right.is_decided).map_err(|failure| failure.why)
-}
-
-#[test]
-fn who_is_robbed_is_told_before_a_thief_that_has_said_something_before_or_robs_itself_as_well() {
-    let ask = |client, kind| Step::Request { client, agent: 0, name: 0, kind };
-    let turn = Step::Turn { meanwhile: 0 };
-    let (steal, share) = (RequestKind::Steal, RequestKind::Wait(Mode::Shared));
-    assert_eq!(plain(vec![ask(0, steal), ask(1, steal), turn]), Ok(true));
-    assert_eq!(plain(vec![ask(0, share), ask(1, share), turn, ask(0, steal), turn]), Ok(true));
-}
-
-/// What a client waits for when it comes back is asked for anew, behind what others have sent before.
-#[test]
-fn who_comes_back_is_not_before_what_others_have_sent() {
-    let ask = |client, name, kind| Step::Request { client, agent: 0, name, kind };
-    let (share, take) = (RequestKind::Wait(Mode::Shared), RequestKind::Wait(Mode::Exclusive));
-    let turn = Step::Turn { meanwhile: 0 };
-    let steps = vec![
-        Step::Break { client: 0 },
-        turn,
-        ask(1, 1, share),
-        Step::Query { client: 1 },
-        Step::FinishLast { client: 1 },
-        Step::Send { client: 1, bytes: usize::MAX },
-        ask(0, 0, take),
-        Step::Return { client: 0 },
-        Step::Send { client: 0, bytes: usize::MAX },
-        Step::Pass { pauses: 1 },
-        turn,
-    ];
-    assert_eq!(plain(steps), Ok(true));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Daemons that take over from others, whose clients have maps.
 
-use std::time::Duration;
+use std::{io::Read, time::Duration};
 
 use navlock_broker::{Look, LookOptions, News};
 use navlock_core::{Lost, Mode};
@@ -55,6 +55,22 @@ fn a_client_that_comes_back_in_time_claims_for_itself() {
     owner.slot(0).word().clear();
     owner.finish(db);
     assert!(other.granted(asked) > token);
+}
+
+#[test]
+fn who_still_claims_at_the_end_of_a_recovery_is_hung_up_on_before_others_are_granted_its_locks() {
+    let mut host = Host::start();
+    let mut owner = host.owner(1);
+    owner.take_in(0, "db", EXCLUSIVE);
+    host.kill();
+    host.begin();
+    let hello = ToDaemon::Hello { oldest: VERSION, newest: VERSION };
+    let introduce = ToDaemon::Introduce { client: [1; 16], returning: true };
+    let mut slow = Raw::connect(&host.place(), &[hello, introduce]);
+    host.client(2).take("db", TRY);
+    assert!(owner.look(0).is_revoked() && !owner.path().exists());
+    assert!(matches!(slow.receive(), FromDaemon::Welcome { .. }));
+    assert_eq!(slow.stream.read(&mut [0; 8]).unwrap(), 0, "it is not hung up on");
 }
 
 #[test]

@@ -117,6 +117,10 @@ impl Inner {
         let is_in_map = self.clients[client].with(|real| real.is_in_map(ticket));
         let finish = &mut self.history.operations[finish];
         (finish.is_sent, finish.is_taken) = (is_in_map, is_in_map);
+        if is_in_map {
+            // It counts before what was sent earlier and is not acted on.
+            finish.begun = finish.begun.min(self.turns[0]);
+        }
     }
 
     pub(super) fn end_agent(
@@ -207,6 +211,8 @@ impl Inner {
             self.lose_if_given_up(client, request);
         }
         let death = self.begin(client, Act::Die);
+        self.come_first(client);
+        self.may_fail(client);
         self.history.say(format_args!("client {client} has died: {how}"));
         self.history.operations[death].is_sent = true;
         self.history.events.push(Event::Complete(death));

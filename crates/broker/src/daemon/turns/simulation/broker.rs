@@ -4,6 +4,7 @@ use std::{
     mem,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Instant,
 };
 
 use bytes::BytesMut;
@@ -28,7 +29,7 @@ use crate::{
         connected::ConnectedClient,
         delegations::Delegations,
         maps,
-        options::Options,
+        options::{Limits, Options},
         session::Session,
         session_ends::End,
         shared_client::lock,
@@ -56,6 +57,8 @@ pub(super) struct Broker {
 /// A connection whose session has not begun.
 struct Arriving {
     client: usize,
+    /// When it is hung up on if it has not claimed what it has.
+    until: Instant,
     heard: BytesMut,
     stage: Stage,
 }
@@ -168,10 +171,12 @@ impl Broker {
         let mut world = world.get();
         for (client, of) in world.clients.iter().enumerate() {
             if of.link == Link::Coming && arriving.iter().all(|one| one.client != client) {
+                let until = clock::instant() + Limits::default().handshake;
                 let (heard, stage) = (BytesMut::new(), Stage::Silent);
-                arriving.push(Arriving { client, heard, stage });
+                arriving.push(Arriving { client, until, heard, stage });
             }
         }
+        let (mut late, is_closing) = (Vec::new(), daemon.recovery.is_closing());
         arriving.retain_mut(|one| {
             let of = &mut world.clients[one.client];
             if !of.lives() {
@@ -179,7 +184,8 @@ impl Broker {
             }
             one.heard.extend_from_slice(&of.sent_and_unread.split());
             let is_heard = matches!(one.stage, Stage::Settling(_));
-            while let Some(sent) = (!is_heard).then(|| decode::<Sent>(&mut one.heard)) {
+            let waits = is_heard || is_closing && matches!(one.stage, Stage::Silent);
+            while let Some(sent) = (!waits).then(|| decode::<Sent>(&mut one.heard)) {
                 let Some(sent) = sent.expect("a client speaks the protocol") else { break };
                 let stage = mem::replace(&mut one.stage, Stage::Silent);
                 one.stage = match (stage, sent.message) {
@@ -209,8 +215,14 @@ impl Broker {
                     (stage, _) => stage,
                 };
             }
-            true
+            let is_late = clock::instant() >= one.until && !matches!(one.stage, Stage::Settling(_))
+                || is_closing && matches!(one.stage, Stage::Claiming(..));
+            late.extend(is_late.then_some(one.client));
+            !is_late
         });
+        for client in late {
+            world.hang_up(client);
+        }
     }
 
     /// Time passes.

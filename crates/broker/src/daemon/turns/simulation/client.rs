@@ -211,13 +211,13 @@ impl Client {
         for bytes in [&mut self.unsent, &mut self.unread, &mut self.told] {
             bytes.clear();
         }
-        (self.is_full, self.was_full) = (false, false);
     }
 
     /// The broker has no part in it any more.
     pub(super) fn leave(&mut self) {
         (self.session, self.is_broken, self.has_ended) = (None, false, false);
         (self.has_news, self.process_has_ended, self.awaits_room) = (false, false, false);
+        (self.is_full, self.was_full) = (false, false);
         self.sent_and_unread.clear();
     }
 

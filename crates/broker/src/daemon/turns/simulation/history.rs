@@ -9,8 +9,8 @@ use navlock_core::{LockInfo, Mode, host::RequestKind};
 pub(super) struct Operation {
     pub(super) client: usize,
     pub(super) act: Act,
-    /// After how many [events](Event) it can have had its effect. For a death, and for a client whose clock is not
-    /// known, this is earlier than it has begun: the broker lets these go first.
+    /// After how many [events](Event) it can have had its effect. For a client that has gone, and for one whose clock is
+    /// not known, this is earlier than it has begun: the broker lets these go first.
     pub(super) begun: usize,
     /// Whether it can still have its effect. It cannot if the client has died before it was sent.
     pub(super) is_sent: bool,

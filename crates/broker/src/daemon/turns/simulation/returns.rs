@@ -47,7 +47,7 @@ impl Inner {
         }
         self.history.say(format_args!("the connection of client {client} breaks"));
         self.disconnect(client);
-        // Ends count before the messages of their turn.
+        self.come_first(client);
         self.clients[client].left_at = self.turns[0];
         for Open { request, .. } in self.clients[client].open.clone() {
             let lost = self.begin(client, Act::Lose { request });
@@ -55,6 +55,31 @@ impl Inner {
         }
         let of = &mut self.clients[client];
         (of.is_broken, of.has_ended, of.has_news) = (true, true, true);
+    }
+
+    /// The client has gone: its end comes before the messages of its turn, and so does what it has said before.
+    pub(super) fn come_first(&mut self, client: usize) {
+        let theirs = self.history.operations.iter_mut().filter(|of| of.client == client);
+        theirs.for_each(|of| of.begun = of.begun.min(self.turns[0]));
+    }
+
+    /// Whatever this client has asked for, and was told nothing of, may come to nothing.
+    pub(super) fn may_fail(&mut self, client: usize) {
+        let told: BTreeSet<_> = self.history.events.iter().filter_map(Event::operation).collect();
+        for (at, operation) in self.history.operations.iter_mut().enumerate() {
+            operation.may_fail |= operation.client == client
+                && matches!(operation.act, Act::Request { .. })
+                && !told.contains(&at);
+        }
+    }
+
+    /// The broker hangs up on this client, which has not claimed in time what it has.
+    pub(super) fn hang_up(&mut self, client: usize) {
+        self.history.say(format_args!("client {client} has claimed too slowly, and is hung up on"));
+        self.disconnect(client);
+        let of = &mut self.clients[client];
+        of.is_in_time = false;
+        of.leave();
     }
 
     /// The connection of this client ends.
@@ -67,12 +92,7 @@ impl Inner {
         of.asks = 0;
         let unsent = mem::take(&mut of.ends).into_iter().map(|(_, operation)| operation);
         let unsent: Vec<_> = mem::take(&mut of.late).into_iter().chain(unsent).collect();
-        let told: BTreeSet<_> = self.history.events.iter().filter_map(Event::operation).collect();
-        for (at, operation) in self.history.operations.iter_mut().enumerate() {
-            operation.may_fail |= operation.client == client
-                && matches!(operation.act, Act::Request { .. })
-                && !told.contains(&at);
-        }
+        self.may_fail(client);
         if !self.lives(client) {
             return;
         }
