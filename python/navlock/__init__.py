@@ -23,45 +23,15 @@ import sys
 from typing import Any
 
 from . import _navlock
-from ._errors import (
-    AbortError,
-    DeadlockError,
-    InvalidStateError,
-    LockLost,
-    LockTimeout,
-    NavlockError,
-    NotSupportedError,
-    OperationError,
-    QuotaExceededError,
-    SecurityError,
-    UnreachableError,
-)
+from ._errors import AbortError, DeadlockError, InvalidStateError, LockLost, LockTimeout, NavlockError
+from ._errors import NotSupportedError, OperationError, QuotaExceededError, SecurityError, UnreachableError
 from ._locks import Inspected, Inspection, LockInfo, LockRequest, Locks, Snapshot
 from ._navlock import Lock
 
 __all__ = [
-    "AbortError",
-    "DeadlockError",
-    "Inspected",
-    "Inspection",
-    "InvalidStateError",
-    "Lock",
-    "LockInfo",
-    "LockLost",
-    "LockRequest",
-    "LockTimeout",
-    "Locks",
-    "NavlockError",
-    "NotSupportedError",
-    "OperationError",
-    "QuotaExceededError",
-    "SecurityError",
-    "Snapshot",
-    "UnreachableError",
-    "etcd",
-    "in_process",
-    "local",
-    "postgres",
+    "AbortError", "DeadlockError", "Inspected", "Inspection", "InvalidStateError", "Lock", "LockInfo", "LockLost",
+    "LockRequest", "LockTimeout", "Locks", "NavlockError", "NotSupportedError", "OperationError",
+    "QuotaExceededError", "SecurityError", "Snapshot", "UnreachableError", "etcd", "in_process", "local", "postgres",
     "system",
 ]
 
@@ -86,12 +56,12 @@ def local(
         unless ``NAVLOCK_BUCKET`` names another.
     :param socket: another broker.
     """
-    at = [] if socket is None else [os.fspath(socket)]
+    at = () if socket is None else (os.fspath(socket),)
     if bucket is not None and project is not False:
         raise TypeError("either a bucket is named, or the bucket is the project's")
     bucket = bucket or os.environ.get("NAVLOCK_BUCKET") or ("default" if project is False else None)
     folder = "." if isinstance(project, bool) else os.fspath(project)
-    return Locks(_reach("machine", at), bucket, folder)
+    return Locks(_reach("machine", *at), bucket, folder)
 
 
 def system(bucket: str = "default") -> Locks:
@@ -114,7 +84,10 @@ def etcd(
 
     Nothing is connected before the first request, which fails with ``UnreachableError`` if etcd does not answer.
     """
-    return Locks(_reach("etcd", list(endpoints), user, password, namespace, time_to_live), bucket, None)
+    if not endpoints:
+        raise ValueError("etcd() needs an endpoint")
+    of_etcd = {"user": user, "password": password, "namespace": namespace}
+    return Locks(_reach("etcd", *endpoints, time_to_live=time_to_live, **of_etcd), bucket, None)
 
 
 def postgres(
@@ -134,29 +107,18 @@ def postgres(
 
     Nothing is connected before the first request, which fails with ``UnreachableError`` if the server does not answer.
     """
-    at = [url] if listen_url is None else [url, listen_url]
-    return Locks(_reach("postgres", at, None, password, schema, time_to_live), bucket, None)
+    urls = (url,) if listen_url is None else (url, listen_url)
+    reach = _reach("postgres", *urls, password=password, namespace=schema, time_to_live=time_to_live)
+    return Locks(reach, bucket, None)
 
 
-def _reach(
-    kind: str,
-    at: list[str] | None = None,
-    user: str | None = None,
-    password: str | None = None,
-    namespace: str | None = None,
-    time_to_live: float | None = None,
-) -> dict[str, Any]:
+def _reach(kind: str, *at: str, time_to_live: float | None = None, **more: str | None) -> dict[str, Any]:
+    """A reach as the extension takes it."""
     if time_to_live is not None and not 0 < time_to_live < 2**32:
         raise ValueError(f"the time to live is a number of seconds above 0, or None, not {time_to_live!r}")
     milliseconds = None if time_to_live is None else round(time_to_live * 1000)
-    return {
-        "kind": kind,
-        "at": at or [],
-        "user": user,
-        "password": password,
-        "namespace": namespace,
-        "time_to_live": milliseconds,
-    }
+    nothing = dict.fromkeys(("user", "password", "namespace"))
+    return {**nothing, **more, "kind": kind, "at": list(at), "time_to_live": milliseconds}
 
 
 # Where people find it, and where tracebacks say that it is.

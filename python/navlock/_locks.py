@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, cast, overload
 
 from ._errors import LockLost, LockTimeout, NotSupportedError
 from ._holds import holds_here
@@ -13,15 +13,29 @@ from ._navlock import Agent, Holds, Lock
 from ._waiting import wait, wait_async
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 # The bits of `Agent.request`.
 _SHARED, _IF_AVAILABLE, _STEAL, _HAS_TIMEOUT, _REENTRANT, _ALL, _ANY = (1 << n for n in range(7))
+
+
+class SeveralOptions(TypedDict, total=False):
+    """The options of a request for several locks, which are described at :meth:`Locks.lock`."""
+
+    shared: bool
+    timeout: float | None
+    why: str | None
+    cancel_if_lost: bool
+
+
+class Options(SeveralOptions, total=False):
+    """The options of a request for one lock, which are described at :meth:`Locks.lock`."""
+
+    steal: bool
+    reentrant: bool
 
 
 class LockInfo(NamedTuple):
@@ -89,35 +103,17 @@ class Locks:
 
     @overload
     def lock(
-        self,
-        name: str,
-        *,
-        if_available: Literal[True],
-        shared: bool = ...,
-        steal: bool = ...,
-        timeout: float | None = ...,
-        why: str | None = ...,
-        reentrant: bool = ...,
-        cancel_if_lost: bool = ...,
+        self, name: str, *, if_available: Literal[True], **options: Unpack[Options]
     ) -> LockRequest[Lock | None]: ...
     @overload
     def lock(
-        self,
-        name: str,
-        *,
-        if_available: Literal[False] = ...,
-        shared: bool = ...,
-        steal: bool = ...,
-        timeout: float | None = ...,
-        why: str | None = ...,
-        reentrant: bool = ...,
-        cancel_if_lost: bool = ...,
+        self, name: str, *, if_available: Literal[False] = ..., **options: Unpack[Options]
     ) -> LockRequest[Lock]: ...
     def lock(self, name: str, **options: Any) -> LockRequest[Any]:
         """A request for the lock of this name, made by ``with``, ``async with``, ``await`` or ``acquire()``.
 
-        :param shared: others may hold it shared at the same time.
         :param if_available: the lock is had at once, or else the request gives ``None``.
+        :param shared: others may hold it shared at the same time.
         :param steal: take the lock from whoever holds it, who loses it. Only for recovery.
         :param timeout: for how many seconds to wait, at most.
         :param why: what the lock is for, for people who look.
@@ -127,49 +123,17 @@ class Locks:
         """
         return LockRequest(self._agent, name, 0, **options)
 
-    def lock_all(
-        self,
-        names: Iterable[str],
-        *,
-        shared: bool = False,
-        timeout: float | None = None,
-        why: str | None = None,
-        cancel_if_lost: bool = False,
-    ) -> LockRequest[list[Lock]]:
+    def lock_all(self, names: Iterable[str], **options: Unpack[SeveralOptions]) -> LockRequest[list[Lock]]:
         """A request for several locks, taken in the order of their names, so that two such requests never wait for
         each other. It gives them in this order."""
-        return LockRequest(
-            self._agent,
-            list_of(names),
-            _ALL,
-            shared=shared,
-            timeout=timeout,
-            why=why,
-            cancel_if_lost=cancel_if_lost,
-        )
+        return LockRequest(self._agent, _list_of(names), _ALL, **options)
 
-    def lock_any(
-        self,
-        names: Iterable[str],
-        *,
-        shared: bool = False,
-        timeout: float | None = None,
-        why: str | None = None,
-        cancel_if_lost: bool = False,
-    ) -> LockRequest[Lock]:
+    def lock_any(self, names: Iterable[str], **options: Unpack[SeveralOptions]) -> LockRequest[Lock]:
         """A request for one of several locks: the first that can be had."""
-        several = list_of(names)
+        several = _list_of(names)
         if not several:
             raise ValueError("lock_any() needs a name to wait for")
-        return LockRequest(
-            self._agent,
-            several,
-            _ANY,
-            shared=shared,
-            timeout=timeout,
-            why=why,
-            cancel_if_lost=cancel_if_lost,
-        )
+        return LockRequest(self._agent, several, _ANY, **options)
 
     @overload
     def request(
@@ -182,9 +146,9 @@ class Locks:
 
         For a coroutine function this is a coroutine, to be awaited. The options are those of :meth:`lock`.
         """
-        request: LockRequest[Any] = LockRequest(self._agent, name, 0, **options)
         from inspect import iscoroutinefunction  # It takes longer to import than the rest of this package.
 
+        request: LockRequest[Any] = LockRequest(self._agent, name, 0, **options)
         if iscoroutinefunction(callback) or iscoroutinefunction(getattr(callback, "__call__", None)):
             return _run_async(request, callback)
         with request as lock:
@@ -230,7 +194,7 @@ class Locks:
 class LockRequest(Generic[T]):
     """A request that is made when it is entered, awaited or acquired, each time anew, by whatever thread or task."""
 
-    __slots__ = ("_agent", "_bits", "_cancels", "_entered", "_names", "_timeout", "_why")
+    __slots__ = ("_agent", "_bits", "_cancels", "_entered", "_names", "_why", "timeout")
 
     def __init__(
         self,
@@ -263,7 +227,7 @@ class LockRequest(Generic[T]):
         self._agent = agent
         self._names = names
         self._bits = bits
-        self._timeout = timeout
+        self.timeout = timeout
         self._why = why
         self._cancels = cancel_if_lost
         # What was entered and not left: by whom, what it is, and what cancels the work under it.
@@ -280,16 +244,16 @@ class LockRequest(Generic[T]):
         answer = self._agent.request(self._names, self._bits, self._why, here)
         if type(answer) is Lock:
             return cast(T, answer)
-        return self._checked(wait(answer, self._timeout or None))
+        return self._checked(wait(answer, self.timeout or None))
 
     async def _acquire_async(self, here: Holds) -> T:
         answer = self._agent.request(self._names, self._bits, self._why, here)
         if type(answer) is Lock:
             return cast(T, answer)
-        return self._checked(await wait_async(answer, self._timeout or None))
+        return self._checked(await wait_async(answer, self.timeout or None))
 
     def _checked(self, granted: Any) -> T:
-        if granted is None and self._timeout is not None:
+        if granted is None and self.timeout is not None:
             raise LockTimeout(f"{self._names!r}: the lock is held, and the request may not wait")
         return cast(T, granted)
 
@@ -299,12 +263,7 @@ class LockRequest(Generic[T]):
         self._entered.append((here, granted, None))
         return granted
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         granted, _ = self._leave()
         _release(granted, kind, error, traceback)
 
@@ -315,12 +274,7 @@ class LockRequest(Generic[T]):
         self._entered.append((here, granted, scope))
         return granted
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
         granted, scope = self._leave()
         if scope is not None and scope.leave(kind, error, traceback):
             kind = error = traceback = None
@@ -362,7 +316,7 @@ async def _run_async(request: LockRequest[Any], callback: Callable[[Any], Awaita
         return await callback(lock)
 
 
-def list_of(names: Iterable[str]) -> list[str]:
+def _list_of(names: Iterable[str]) -> list[str]:
     """The names as a list; one string is none."""
     if isinstance(names, str):
         raise TypeError("the names are a list of str, not one str")

@@ -1,27 +1,18 @@
-from collections.abc import Callable, Sequence
-from os import PathLike
-from types import TracebackType
-from typing import Any, Literal, final
-
-_Reach = dict[str, Any]
+from collections.abc import Callable
+from typing import Any, Final, Literal, final
 
 @final
 class Holds:
     def __new__(cls) -> Holds: ...
-    def __len__(self) -> int: ...
 
 @final
 class Agent:
-    def __new__(
-        cls, reach: _Reach, bucket: str | None, folder: str | PathLike[str] | None
-    ) -> Agent: ...
+    def __new__(cls, reach: dict[str, Any], bucket: str | None, folder: str | None) -> Agent: ...
     @property
     def bucket(self) -> str: ...
     @property
     def client_id(self) -> str: ...
-    def request(
-        self, names: str | Sequence[str], bits: int, why: str | None, holds: Holds
-    ) -> Any: ...
+    def request(self, names: str | list[str], bits: int, why: str | None, holds: Holds) -> Any: ...
     def query(self, holds: Holds) -> Any: ...
     def inspect(self, name: str | None, holds: Holds) -> Any: ...
     def terminate(self) -> None: ...
@@ -36,40 +27,23 @@ class Pending:
 class Lock:
     """A lock that is held, until it is released or lost."""
 
-    @property
-    def name(self) -> str:
-        """The name of the lock."""
-    @property
-    def mode(self) -> Literal["exclusive", "shared"]:
-        """How the lock is held."""
-    @property
-    def fencing_token(self) -> int:
-        """A number that grows with each grant of this name.
-
-        What the lock protects can refuse a smaller number than it has seen, and with it a holder that has lost the
-        lock and does not know."""
+    name: Final[str]
+    mode: Final[Literal["exclusive", "shared"]]
+    fencing_token: Final[int]
+    """A number that grows with each grant of this name: what the lock protects can refuse a smaller one."""
     @property
     def lost(self) -> str | None:
         """How the lock was lost, in words; ``None`` while it is held, and if it was held to the end."""
     @property
     def changed(self) -> bool:
-        """Whether anybody else may have held the name since this agent held it last.
-
-        ``False`` proves that what the lock protects is as this agent has left it."""
+        """Whether anybody else may have held the name since this agent held it last."""
     @property
     def released(self) -> bool:
         """Whether the lock was released through this object."""
     def release(self) -> None:
-        """Releases the lock. To release it again does nothing.
-
-        :raises LockLost: if the lock was lost before."""
+        """Releases the lock. Raises ``LockLost`` if it was lost before. To release it again does nothing."""
     def __enter__(self) -> Lock: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, kind: object, error: object, traceback: object) -> None: ...
     def _watch(self, wake: Callable[[], object]) -> bool: ...
 
 def serve_by(command: list[str]) -> None: ...

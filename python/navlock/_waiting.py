@@ -5,43 +5,36 @@ from __future__ import annotations
 
 import sys
 from _thread import allocate_lock, get_ident
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ._errors import LockTimeout
 from ._holds import library
 from ._navlock import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    _Sleep = tuple[Callable[[], None], Callable[[float], Any]]
+
 # Windows does not interrupt a thread that waits for a lock, so there a thread looks for signals this often.
 _LONGEST = 0.1 if sys.platform == "win32" else 1_000_000.0
 
 
 def wait(answer: Any, timeout: float | None = None) -> Any:
-    """The answer of a request, for which the thread waits.
-
-    :raises LockTimeout: if it takes longer than ``timeout`` seconds.
-    """
+    """The answer of a request, for which the thread waits. Raises ``LockTimeout`` after so many seconds."""
     if type(answer) is not Pending:
         return answer
     pending: Pending = answer
-    deadline = None if timeout is None else monotonic() + timeout
+    end = inf if timeout is None else monotonic() + timeout
     wake_up = allocate_lock()
     wake_up.acquire()
     try:
-        while True:
-            answer = pending.poll(wake_up.release)
-            if answer is not pending:
-                return answer
-            while True:
-                left = _LONGEST if deadline is None else max(deadline - monotonic(), 0)
-                if wake_up.acquire(timeout=min(left, _LONGEST)):
-                    break
-                if left <= _LONGEST and deadline is not None and monotonic() >= deadline:
+        while (answer := pending.poll(wake_up.release)) is pending:
+            while not wake_up.acquire(timeout=min(max(end - monotonic(), 0), _LONGEST)):
+                if monotonic() >= end:
                     pending.time_out()
-                    raise LockTimeout("the lock could not be had in the time given")
+        return answer
     except BaseException:
         pending.abort()
         raise
@@ -50,31 +43,26 @@ def wait(answer: Any, timeout: float | None = None) -> Any:
 async def wait_async(answer: Any, timeout: float | None = None) -> Any:
     """The answer of a request, for which the task waits.
 
-    :raises LockTimeout: if it takes longer than ``timeout`` seconds.
-
     A task that is cancelled while it waits leaves the queue; a lock that it was just granted is released.
     """
     if type(answer) is not Pending:
         return answer
     pending: Pending = answer
-    deadline = None if timeout is None else monotonic() + timeout
+    end = inf if timeout is None else monotonic() + timeout
     sleeper = _sleeper()
     try:
         while True:
             wake, sleep = sleeper(pending)
-            answer = pending.poll(wake)
-            if answer is not pending:
+            if (answer := pending.poll(wake)) is not pending:
                 return answer
-            left = None if deadline is None else max(deadline - monotonic(), 0)
-            if not await sleep(left) and deadline is not None and monotonic() >= deadline:
+            if not await sleep(max(end - monotonic(), 0)) and monotonic() >= end:
                 pending.time_out()
-                raise LockTimeout("the lock could not be had in the time given")
     except BaseException:
         pending.abort()
         raise
 
 
-def _sleeper() -> Callable[[Pending], tuple[Callable[[], None], Callable[[float | None], Any]]]:
+def _sleeper() -> Callable[[Pending], _Sleep]:
     """How a task sleeps here: each call gives what wakes it, from whatever thread, and what sleeps until then, at
     most for so many seconds, and says whether it was woken."""
     running = library()
@@ -85,7 +73,7 @@ def _sleeper() -> Callable[[Pending], tuple[Callable[[], None], Callable[[float 
     raise RuntimeError("navlock waits in tasks of asyncio or trio, and this is neither")
 
 
-def _asyncio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[float | None], Any]]:
+def _asyncio_sleep(pending: Pending) -> _Sleep:
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -105,8 +93,8 @@ def _asyncio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[floa
         except RuntimeError:
             pending.abort()  # The loop is closed, and nobody waits any more.
 
-    async def sleep(timeout: float | None) -> bool:
-        if timeout is None:
+    async def sleep(timeout: float) -> bool:
+        if timeout == inf:
             return await woken
         timer = loop.call_later(timeout, set_woken, False)
         try:
@@ -117,7 +105,7 @@ def _asyncio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[floa
     return wake, sleep
 
 
-def _trio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[float | None], Any]]:
+def _trio_sleep(pending: Pending) -> _Sleep:
     import trio
 
     token = trio.lowlevel.current_trio_token()
@@ -133,8 +121,8 @@ def _trio_sleep(pending: Pending) -> tuple[Callable[[], None], Callable[[float |
         except trio.RunFinishedError:
             pending.abort()
 
-    async def sleep(timeout: float | None) -> bool:
-        with trio.move_on_after(float("inf") if timeout is None else timeout):
+    async def sleep(timeout: float) -> bool:
+        with trio.move_on_after(timeout):
             await woken.wait()
         return bool(woken.is_set())
 

@@ -40,23 +40,19 @@ class Once:
         """
         file = self._file(name)
         with self._locks.lock(name, why=f"pytest makes {name!r}"):
+            if file.exists():
+                value = cast(T, pickle.loads(file.read_bytes()))
+            else:
+                value = make()
+                try:
+                    made = file.with_suffix(".new")
+                    made.write_bytes(pickle.dumps(value))
+                    made.replace(file)
+                except BaseException:
+                    if end is not None:
+                        end(value)  # No worker can use it.
+                    raise
             used = self._locks.lock(f"users of {name}", shared=True).acquire()
-            try:
-                if file.exists():
-                    value = cast(T, pickle.loads(file.read_bytes()))
-                else:
-                    value = make()
-                    try:
-                        made = file.with_suffix(".new")
-                        made.write_bytes(pickle.dumps(value))
-                        made.replace(file)
-                    except BaseException:
-                        if end is not None:
-                            end(value)  # No worker can use it.
-                        raise
-            except BaseException:
-                used.release()
-                raise
         self._used.append((name, used, cast("Callable[[Any], object] | None", end)))
         return value
 

@@ -42,10 +42,6 @@ impl Holds {
     fn new() -> Self {
         Self::default()
     }
-
-    fn __len__(&self) -> usize {
-        lock(&self.0).len()
-    }
 }
 
 impl Holds {

@@ -75,7 +75,7 @@ impl Pending {
         match asked.and_then(Own::take) {
             Some(Asked::One(future)) => Err(raise(&py.detach(|| future.time_out()))),
             Some(Asked::Several(future, _)) => Err(raise_all(&py.detach(|| future.time_out()))),
-            _ => Ok(()),
+            _ => Err(raise(&Error::TimedOut("there is no answer in the time given".to_owned()))),
         }
     }
 }
