@@ -73,7 +73,12 @@ impl Claims {
     ) -> Result<ControlFlow<()>, ProtocolError> {
         match message {
             ToDaemon::OpenAgent { agent, client_id, bucket } => {
-                client.open_agent(agent, ClientId::from_bytes(client_id), bucket)?;
+                let client_id = ClientId::from_bytes(client_id);
+                // A client names its agents before its locks.
+                if self.locks.is_empty() {
+                    client.end_former_agent(agent, client_id);
+                }
+                client.open_agent(agent, client_id, bucket)?;
             }
             ToDaemon::Describe { agent, info } => client.describe(agent, info)?,
             ToDaemon::Inside { request, lock } => {

@@ -135,6 +135,13 @@ impl ClientRecord {
         Ok(())
     }
 
+    /// Ends the agent that had this number before the client came back, if the client has given it to another one since.
+    pub(in super::super) fn end_former_agent(&mut self, agent: Agent, client_id: ClientId) {
+        if self.agents.get(&agent).is_some_and(|open| open.of.client_id != client_id) {
+            let _ = self.close_agent(agent);
+        }
+    }
+
     pub(in super::super) fn terminate(&mut self, agent: Agent) -> Result<(), ProtocolError> {
         if self.refused.contains(&agent) {
             return Ok(());

@@ -59,7 +59,7 @@ fn a_client_that_comes_back_in_time_claims_for_itself() {
 
 #[test]
 fn who_still_claims_at_the_end_of_a_recovery_is_hung_up_on_before_others_are_granted_its_locks() {
-    let mut host = Host::start();
+    let mut host = Host::with(|options| options.limits.handshake = 2 * LONG);
     let mut owner = host.owner(1);
     owner.take_in(0, "db", EXCLUSIVE);
     host.kill();

@@ -155,6 +155,28 @@ fn a_new_broker_does_not_hold_a_lock_for_a_request_that_was_ended() {
     ));
 }
 
+/// Client 0 has another agent of the same number by then.
+#[test]
+fn who_comes_back_late_with_other_agents_is_served() {
+    assert_right(&killed(
+        2,
+        vec![
+            ask(0, 0, TAKE),
+            TURN,
+            TURN,
+            Step::Read { client: 0, bytes: usize::MAX },
+            Step::Kill,
+            Step::Return { client: 1 },
+            Step::Pass { pauses: 50 },
+            Step::CloseAgent { client: 0, agent: 0 },
+            ask(0, 0, TAKE),
+            Step::Return { client: 0 },
+            TURN,
+            TURN,
+        ],
+    ));
+}
+
 /// Client 1 robs the lock after it was released, and dies. Its death comes first in the turn, with what it has said.
 #[test]
 fn what_the_dead_have_said_may_come_before_what_was_sent_earlier() {
