@@ -260,7 +260,7 @@ def test_an_interpreter_ends_right_after_a_task_was_woken(bucket: str) -> None:
         assert [end.wait(30) for end in ends] == [0] * 4
 
 
-def test_python_node_and_the_command_exclude_each_other(bucket: str, tmp_path: Path) -> None:
+def test_python_node_rust_and_the_command_exclude_each_other(bucket: str, tmp_path: Path) -> None:
     command, node = os.environ.get("NAVLOCK_PROGRAM"), shutil.which("node")
     if command is None or node is None:
         pytest.skip("NAVLOCK_PROGRAM does not name the command `navlock`, or there is no Node")
@@ -286,7 +286,9 @@ def test_python_node_and_the_command_exclude_each_other(bucket: str, tmp_path: P
     index = (ROOT / "npm/navlock/js/index.mjs").as_uri()
     add_one = f'n=$(cat "{file}"); echo $((n + 1)) > "{file}"'
     shell = f"for i in $(seq 25); do '{command}' --bucket '{bucket}' run number -- sh -c '{add_one}'; done"
+    rust = Path(command).parent / "examples" / "several_processes"
     others = [
+        subprocess.Popen([rust, bucket, str(file), "25"]),
         subprocess.Popen([node, str(script), index, bucket, str(file)]),
         subprocess.Popen(["sh", "-c", shell]),
         python(
@@ -298,5 +300,5 @@ def test_python_node_and_the_command_exclude_each_other(bucket: str, tmp_path: P
         ),
     ]
     add(navlock.local(bucket), str(file), 25)
-    assert [other.wait(60) for other in others] == [0, 0, 0]
-    assert file.read_text().strip() == "100"
+    assert [other.wait(60) for other in others] == [0, 0, 0, 0]
+    assert file.read_text().strip() == "125"
