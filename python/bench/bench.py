@@ -168,11 +168,11 @@ def main() -> None:
 
 def splice(file: Path, table: str) -> None:
     """Writes the table between its markers in a document."""
-    begin, end = "<!-- python: begin -->\n", "\n<!-- python: end -->"
+    begin, end = "<!-- bench:python -->\n", "<!-- /bench:python -->"
     text = file.read_text()
     before, rest = text.split(begin)
     after = rest.split(end)[1]
-    file.write_text(before + begin + table + end + after)
+    file.write_text(before + begin + table + "\n" + end + after)
 
 
 main()
