@@ -85,11 +85,11 @@ def _asyncio_sleep(pending: Pending) -> _Sleep:
             woken.set_result(by_waker)
 
     def wake() -> None:
-        if get_ident() == thread:
-            set_woken()
-            return
         try:
-            loop.call_soon_threadsafe(set_woken)
+            if get_ident() == thread:
+                set_woken()
+            else:
+                loop.call_soon_threadsafe(set_woken)
         except RuntimeError:
             pending.abort()  # The loop is closed, and nobody waits any more.
 
@@ -113,12 +113,12 @@ def _trio_sleep(pending: Pending) -> _Sleep:
     thread = get_ident()
 
     def wake() -> None:
-        if get_ident() == thread:
-            woken.set()
-            return
         try:
-            token.run_sync_soon(woken.set)
-        except trio.RunFinishedError:
+            if get_ident() == thread:
+                woken.set()
+            else:
+                token.run_sync_soon(woken.set)
+        except RuntimeError:  # As trio.RunFinishedError is.
             pending.abort()
 
     async def sleep(timeout: float) -> bool:

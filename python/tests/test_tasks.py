@@ -247,20 +247,25 @@ def test_a_lock_may_be_left_by_another_task(locks: Locks) -> None:
     asyncio.run(main())
 
 
-def test_a_closed_loop_loses_its_place_in_the_queue(locks: Locks) -> None:
+@pytest.mark.parametrize("is_same_thread", [True, False])
+def test_a_closed_loop_loses_its_place_in_the_queue(locks: Locks, is_same_thread: bool) -> None:
     held = locks.lock("db").acquire()
     loop = asyncio.new_event_loop()
     waits = loop.create_task(asked(locks))
     loop.run_until_complete(asyncio.sleep(0.01))
     assert len(locks.query().pending) == 1
     loop.close()
-    thread = threading.Thread(target=held.release)
-    thread.start()
-    thread.join(10)
+    if is_same_thread:
+        held.release()
+    else:
+        thread = threading.Thread(target=held.release)
+        thread.start()
+        thread.join(10)
     waits._log_destroy_pending = False  # type: ignore[attr-defined]
+    # Also while somebody still has the task.
+    locks.lock("db", timeout=10).acquire().release()
     del waits
     gc.collect()
-    locks.lock("db", timeout=10).acquire().release()
 
 
 def test_without_a_library_there_is_a_clear_error(locks: Locks, others: Locks) -> None:
