@@ -17,7 +17,7 @@ use navlock_engine::{Patience, RequestId};
 use navlock_wire::{MAX_INSIDE, Moment, Sent, ToDaemon, decode_last};
 
 use super::{
-    client_record::{Claimed, ClientRecord},
+    client_record::{Claimed, ClientRecord, end_former_agent},
     delegations::Delegations,
     options::Limits,
     outcome::Outcome,
@@ -76,7 +76,7 @@ impl Claims {
                 let client_id = ClientId::from_bytes(client_id);
                 // A client names its agents before its locks.
                 if self.locks.is_empty() {
-                    client.end_former_agent(agent, client_id);
+                    end_former_agent(client, agent, client_id);
                 }
                 client.open_agent(agent, client_id, bucket)?;
             }

@@ -27,6 +27,7 @@ use navlock_platform::descriptor::Counted;
 use navlock_wire::{Agent, ClientKey, Moment, Slot};
 
 pub(super) use self::{
+    agents::end_former_agent,
     ancestors::{Ancestors, HeldFor},
     claimed::Claimed,
 };

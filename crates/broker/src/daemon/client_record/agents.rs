@@ -20,6 +20,17 @@ use crate::{clock::boot_time, this_process};
 /// takes a few bytes.
 const REFUSED_FOR_ONE: usize = 16;
 
+/// Ends the agent that had this number before the client came back, if the client has given it to another one since.
+pub(in super::super) fn end_former_agent(
+    client: &mut ClientRecord,
+    agent: Agent,
+    client_id: ClientId,
+) {
+    if client.agents.get(&agent).is_some_and(|open| open.of.client_id != client_id) {
+        let _ = client.close_agent(agent);
+    }
+}
+
 impl ClientRecord {
     pub(in super::super) fn open_agent(
         &mut self,
@@ -133,13 +144,6 @@ impl ClientRecord {
         self.note_agent_ended(open.of.client_id);
         self.forget_agent(&open.of);
         Ok(())
-    }
-
-    /// Ends the agent that had this number before the client came back, if the client has given it to another one since.
-    pub(in super::super) fn end_former_agent(&mut self, agent: Agent, client_id: ClientId) {
-        if self.agents.get(&agent).is_some_and(|open| open.of.client_id != client_id) {
-            let _ = self.close_agent(agent);
-        }
     }
 
     pub(in super::super) fn terminate(&mut self, agent: Agent) -> Result<(), ProtocolError> {
