@@ -203,16 +203,18 @@ def test_locks_of_a_machine_travel_and_those_of_a_process_do_not(bucket: str) ->
 def test_a_thread_that_waits_hears_signals(way: str, bucket: str) -> None:
     waits = python(
         """
-        import sys, threading, navlock
+        import sys, threading, time, navlock
         locks = getattr(navlock, sys.argv[2])(sys.argv[1])
         gate = threading.Event()
         def hold():
             with locks.lock("db"):
                 gate.set()
+                while not locks.query().pending:
+                    time.sleep(0.001)
+                print("waits", flush=True)
                 threading.Event().wait()
         threading.Thread(target=hold, daemon=True).start()
         gate.wait()
-        print("waits", flush=True)
         try:
             locks.lock("db").acquire()
         except KeyboardInterrupt:
@@ -222,7 +224,6 @@ def test_a_thread_that_waits_hears_signals(way: str, bucket: str) -> None:
         way,
     )
     assert line(waits) == "waits"
-    time.sleep(0.1)
     waits.send_signal(signal.SIGINT)
     assert line(waits) == "0"
     assert waits.wait(10) == 0
