@@ -98,11 +98,10 @@ def folder() -> Iterator[Path]:
 def start(folder: Path, *command: str) -> subprocess.Popen[str]:
     """A Python that works in this folder and has its broker there, which ends soon."""
     settings = {"NAVLOCK_SOCKET": str(folder / "sock"), "NAVLOCK_IDLE_SECS": "1"}
-    path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
         [sys.executable, "-W", "error", *command],
         cwd=folder,
-        env={**os.environ, **settings, "PYTHONPATH": path},
+        env={**os.environ, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
