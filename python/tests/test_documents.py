@@ -146,7 +146,9 @@ def test_a_program_of_the_documents_runs(page: str, heading: str, code: str, fol
         return
     has_xdist = is_there("xdist")
     plugin = [] if is_installed() else ["-p", "navlock.pytest"]
-    succeed(start(folder, "-m", "pytest", "-p", "no:cacheprovider", *plugin, *(["-n", "3"] if has_xdist else [])))
+    # The plugin for asyncio warns of options that it wants, and warnings are errors here.
+    options = ["-p", "no:cacheprovider", "-p", "no:asyncio", *plugin, *(["-n", "3"] if has_xdist else [])]
+    succeed(start(folder, "-m", "pytest", *options))
     assert (folder / "stopped").exists()
 
 
