@@ -310,10 +310,21 @@ impl Requests {
             return Poll::Ready(settled);
         }
         self.woken.session.register(context.waker());
+        self.next_outcome().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Keeps the outcomes that there are for [`poll_outcome`](Self::poll_outcome), so that what has ended is not shown
+    /// until the client is told.
+    pub(super) fn settle_all(&mut self) {
+        while let Some(outcome) = self.next_outcome() {
+            self.settled.push_back(outcome);
+        }
+    }
+
+    /// The next outcome of a request that was woken.
+    fn next_outcome(&mut self) -> Option<(RequestId, Outcome)> {
         loop {
-            let Some(id) = lock(&self.woken.ids).pop_front() else {
-                return Poll::Pending;
-            };
+            let id = lock(&self.woken.ids).pop_front()?;
             // A request that is not here was finished in the meantime.
             let Some(entry) = self.entries.get_mut(&id) else {
                 continue;
@@ -344,7 +355,7 @@ impl Requests {
                 self.tell_over(id, &entry, name.as_ref(), outcome.as_ref());
             }
             if let Some(outcome) = outcome {
-                return Poll::Ready((id, outcome));
+                return Some((id, outcome));
             }
         }
     }

@@ -141,6 +141,7 @@ impl ClientRecord {
         let open = self.take_agent(agent).ok_or(NO_AGENT)?;
         self.requests.take_back(Some(agent));
         open.locks.terminate();
+        self.requests.settle_all();
         self.note_agent_ended(open.of.client_id);
         self.forget_agent(&open.of);
         Ok(())
