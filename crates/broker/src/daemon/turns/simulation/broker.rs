@@ -126,6 +126,7 @@ impl Broker {
             world.meanwhile = meanwhile;
             drop(world);
             self.state.wait(|| None);
+            self.world.get().lags = self.state.has_one;
             let awaiting = self.daemon.next_turn.take();
             self.state.turn();
             for done in awaiting {

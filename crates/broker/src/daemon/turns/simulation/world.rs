@@ -3,6 +3,7 @@
 use std::{
     cell::{RefCell, RefMut},
     collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
     rc::Rc,
 };
 
@@ -47,8 +48,11 @@ pub(super) struct Inner {
     pub(super) parts: BTreeMap<usize, (Vec<Seen>, Vec<Seen>)>,
     /// How many agents there were.
     pub(super) agents: usize,
-    /// How many events there were when the last turns began.
+    /// How many events there were when the last turns began. Whatever was sent before the first of them was acted on
+    /// before the second was over.
     pub(super) turns: [usize; 2],
+    /// Whether the last turn may have acted on one message alone, and left others that were sent before it.
+    pub(super) lags: bool,
     pub(super) failure: Option<String>,
 }
 
@@ -73,6 +77,7 @@ impl World {
             parts: BTreeMap::new(),
             agents: 0,
             turns: [0; 2],
+            lags: false,
             failure: None,
         })))
     }
@@ -107,7 +112,8 @@ impl Inner {
     }
 
     pub(super) fn begin_turn(&mut self) {
-        self.turns = [self.turns[1], self.history.events.len()];
+        let first = usize::from(!mem::take(&mut self.lags));
+        self.turns = [self.turns[first], self.history.events.len()];
         self.history.say(format_args!("the broker takes a turn"));
     }
 
