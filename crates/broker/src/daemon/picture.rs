@@ -175,6 +175,19 @@ mod tests {
         assert_eq!((all, turns), (4 * 702, (4 * 702_usize).div_ceil(SLICE)));
     }
 
+    /// The client may not be told of the end for a while, or never, if its process is ending.
+    #[test]
+    fn nothing_of_an_agent_that_has_ended_is_shown() {
+        let daemon = Daemon::of_memory(None);
+        let looker = daemon.lookers.add(LookOptions::default());
+        let connected = enter(&daemon);
+        request(&connected, 0, 0, Mode::Exclusive);
+        request(&connected, 1, 0, Mode::Exclusive);
+        lock(&connected.client).close_agent(0).unwrap();
+        let (picture, happened, _) = taken(&daemon, &looker, SLICE, || {});
+        assert!(seen(picture, happened).queues.is_empty());
+    }
+
     #[test]
     fn a_picture_made_in_many_turns_shows_the_state_at_the_end() {
         let mut state = 1_u64;

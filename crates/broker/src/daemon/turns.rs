@@ -9,7 +9,7 @@
 //!    messages are left from the last turn.
 //! 2. [Read](State::read): take the time, ask which connections have something, and read all of them. Nothing
 //!    is acted on yet. Whatever was sent before that time is read now.
-//! 3. [Act](State::act): first on the clients that have ended, each with what it had said before; then on
+//! 3. [Act](State::act): first on the clients that have ended, each with what it had ended before; then on
 //!    all messages that were sent before the time of step 2, in the order of their times; last the questions,
 //!    which see all of that. Later messages are left for the next turn.
 //! 4. [Answer](State::answer): tell the clients what that has led to.
@@ -269,8 +269,12 @@ impl<S: Sockets> State<S> {
             let frames = mem::take(&mut self.frames).into_iter();
             let (theirs, others): (Vec<_>, _) = frames.partition(|frame| frame.key == key);
             self.frames = others;
-            // Nobody would read the answer to a question.
-            for frame in theirs.into_iter().filter(|frame| !is_question(&frame.message)) {
+            // Nobody would read the answer to a question, and nobody waits for a lock: a theft would rob who has taken
+            // the lock since the thief has died.
+            let asks = |message: &ToDaemon| {
+                is_question(message) || matches!(message, ToDaemon::Request { .. })
+            };
+            for frame in theirs.into_iter().filter(|frame| !asks(&frame.message)) {
                 self.act_on(frame);
             }
             self.finish(key, end);

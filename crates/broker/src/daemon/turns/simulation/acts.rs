@@ -219,7 +219,7 @@ impl Inner {
         let client = &mut self.clients[client];
         client.real.take().into_iter().for_each(SimulatedClient::die);
         client.open.clear();
-        client.has_ended = !matches!(how, Death::Process);
+        client.has_ended |= !matches!(how, Death::Process);
         client.has_news |= client.has_ended;
         client.process_has_ended = !matches!(how, Death::Stream);
     }

@@ -196,3 +196,25 @@ fn what_the_dead_have_said_may_come_before_what_was_sent_earlier() {
         ],
     ));
 }
+
+/// Client 1 owns the name, and takes it itself after the thief has died. The broker reads the theft later.
+#[test]
+fn the_dead_rob_nobody_who_has_taken_the_lock_since() {
+    let mut plan = killed(
+        2,
+        vec![
+            ask(1, 0, TAKE),
+            TURN,
+            TURN,
+            Step::Read { client: 1, bytes: usize::MAX },
+            Step::FinishLast { client: 1 },
+            ask(0, 0, RequestKind::Steal),
+            Step::Die { client: 0, how: Death::Stream },
+            ask(1, 0, TAKE),
+            TURN,
+            Step::Read { client: 1, bytes: usize::MAX },
+        ],
+    );
+    plan.kills = false;
+    assert_right(&plan);
+}
