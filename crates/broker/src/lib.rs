@@ -101,7 +101,7 @@ pub use crate::{
         VARIABLE as INSIDE_VARIABLE, is_around, runs_under, surrounding, told_to_command,
     },
     system_error::SystemError,
-    this_process::{LONGEST_COMMAND, pid_namespace, this_process},
+    this_process::{LONGEST_COMMAND, pid_namespace, this_client, this_process},
     timed_work::within,
 };
 

@@ -28,7 +28,7 @@ use super::{
     questions::QuestionAnswer,
     reader::wake,
 };
-use crate::{surrounding, this_process};
+use crate::{surrounding, this_client};
 
 /// One bucket of the broker.
 pub(super) struct BrokerBackend {
@@ -123,7 +123,7 @@ impl Backend for BrokerBackend {
 
     fn open_agent(&self, client_id: ClientId) -> AgentId {
         let bucket = self.check_bucket().is_ok().then_some(&self.name);
-        let info = this_process();
+        let info = this_client();
         self.connection.change(|table| table.open_agent(client_id, bucket, info))
     }
 

@@ -19,9 +19,9 @@ use std::{
 
 use navlock::{
     Lifeline, LockGuard, LockManager, Lost, Mode, PreparedLifeline, ResourceName,
-    blocking::block_on, host::clip_chars, this_process,
+    blocking::block_on, host::clip_chars,
 };
-use navlock_broker::LONGEST_COMMAND;
+use navlock_broker::{LONGEST_COMMAND, this_client};
 use navlock_platform::{
     process::{ended_by, execute},
     shell,
@@ -58,7 +58,7 @@ pub(super) fn run(context: &Context, mut args: RunArgs) -> Result<ExitCode, Fail
     args.request.check_names(&names)?;
     let request = Request::new(context, &args.request)?;
     let Request { reach, locks, .. } = &request;
-    let mut info = this_process();
+    let mut info = this_client();
     info.keeper = info.pid;
     args.request.describe(&mut info)?;
     let command_line = shown_line(&work, args.show_args);

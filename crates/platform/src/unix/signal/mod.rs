@@ -1,6 +1,7 @@
 //! Signals: catching them, passing them on to a command, and resetting them for it.
 
 mod dispositions;
+mod handler;
 
 use std::{
     io::{self, Read},
@@ -20,11 +21,8 @@ use signal_hook::{
         SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH,
     },
     flag,
-    iterator::{Signals, backend::SignalDelivery, exfiltrator::WithOrigin},
-    low_level::{
-        emulate_default_handler, pipe,
-        siginfo::{Cause, Origin},
-    },
+    iterator::Signals,
+    low_level::{emulate_default_handler, pipe},
 };
 
 pub use self::dispositions::hand_on;
@@ -76,34 +74,36 @@ pub struct Told {
 /// Catches the signals that are to be passed on to a command, from before the command is started.
 #[derive(Debug)]
 pub struct PassedOn {
-    signals: SignalDelivery<Stream, WithOrigin>,
+    come: Stream,
+    /// Into this, the handler writes the signals that come.
+    _noted: Stream,
 }
 
 impl PassedOn {
-    /// Catches these signals from now on. It also returns an end that does not block: a write to this end
-    /// wakes whoever waits for the source.
+    /// Catches these signals from now on. It also returns an end that does not block: a zero that is written to this
+    /// end wakes whoever waits for the source.
     ///
     /// # Errors
     ///
     /// If there are no descriptors left.
     pub fn catch() -> io::Result<(Self, Stream)> {
+        let (come, noted) = Stream::pair()?;
+        come.set_nonblocking(true)?;
+        noted.set_nonblocking(true)?;
+        let wake_end = noted.try_clone()?;
+        handler::write_into(Some(&noted));
         // A signal that is ignored, as `nohup` has it, stays ignored for the command as well. If it were
         // caught, the command would not inherit that.
-        let caught = passed_on()
-            .filter(|&signal| !dispositions::is_ignored(signal))
-            // CHLD is caught too, but not to hear of a child's end, since CHLD may be blocked. It is caught
-            // because it may be ignored: then a child's status is gone with the child.
-            .chain([SIGCHLD]);
-        let (read, write) = Stream::pair()?;
-        write.set_nonblocking(true)?;
-        let wake_end = write.try_clone()?;
-        let signals = SignalDelivery::with_pipe(read, write, WithOrigin::default(), caught)?;
-        Ok((Self { signals }, wake_end))
+        passed_on().filter(|&signal| !dispositions::is_ignored(signal)).for_each(handler::catch);
+        // CHLD is caught too, but not to hear of a child's end, since CHLD may be blocked. It is caught
+        // because it may be ignored: then a child's status is gone with the child.
+        handler::catch(SIGCHLD);
+        Ok((Self { come, _noted: noted }, wake_end))
     }
 
     /// Readable when a signal has come, or something was written to the other end.
     pub fn source(&self) -> BorrowedSource<'_> {
-        self.signals.get_read().source()
+        self.come.source()
     }
 
     /// Passes on to the command all signals that came before the command was there, also by the terminal's
@@ -130,9 +130,12 @@ impl PassedOn {
     }
 
     fn pass_to(&mut self, child: Option<&Child>, has_it: fn(Told, &Child) -> bool) -> Vec<Told> {
-        let come = self.signals.pending().filter(|come| come.signal != SIGCHLD);
-        let come = come.map(|come| {
-            let told = Told { signal: Signal::of_number(come.signal), to_group: to_group(&come) };
+        let mut bytes = [0; 1024];
+        let length = (&self.come).read(&mut bytes).unwrap_or_default();
+        let come = bytes[..length].iter().filter_map(|byte| handler::noted(*byte));
+        let come = come.filter(|(signal, _)| *signal != SIGCHLD).map(|(signal, by_kernel)| {
+            let told =
+                Told { signal: Signal::of_number(signal), to_group: to_group(signal, by_kernel) };
             if let Some(child) = child.filter(|child| !has_it(told, child)) {
                 signal_child(child, told.signal);
             }
@@ -146,10 +149,16 @@ impl PassedOn {
 /// foreground process group.
 ///
 /// If somebody else sends a signal to the whole group, it looks as if it was for us alone.
-fn to_group(origin: &Origin) -> bool {
+fn to_group(signal: i32, by_kernel: bool) -> bool {
     // A terminal that hangs up tells the leader of its session only.
-    let is_for_leader = origin.signal == SIGHUP && getsid(None) == Ok(getpid());
-    matches!(origin.cause, Cause::Kernel) && !is_for_leader
+    let is_for_leader = signal == SIGHUP && getsid(None) == Ok(getpid());
+    by_kernel && !is_for_leader
+}
+
+impl Drop for PassedOn {
+    fn drop(&mut self) {
+        handler::write_into(None);
+    }
 }
 
 /// A stream that becomes readable when a signal tells us to end. The next signal of its kind ends us whatever
