@@ -28,7 +28,7 @@ use navlock_core::{
 use navlock_platform::{socket::Stream, wait::has_hung_up};
 use navlock_wire::ClientKey;
 
-use self::{reader_turns::ReaderTurns, thread_state::ThreadState, writer::Writer};
+use self::{reader_turns::ReaderTurns, reading::Reads, thread_state::ThreadState, writer::Writer};
 use super::{
     client_table::ClientTable,
     handshake::Welcomed,
@@ -81,6 +81,7 @@ pub(super) struct Shared {
     /// The reader. The thread that has it locked reads for everybody. `None` while there is no
     /// connection.
     reader: Mutex<Option<Reader>>,
+    reads: Reads,
     /// A byte in here wakes the maintainer, which then looks what there is to do.
     waking_end: Stream,
     /// A byte in here makes the thread that waits with the reader give the reader up.
@@ -215,6 +216,7 @@ impl Shared {
             table: Mutex::new(ClientTable::new(key, Arc::clone(&owned), delegate)),
             writer: Mutex::default(),
             reader: Mutex::default(),
+            reads: Reads::default(),
             waking_end,
             interrupt,
             closed: AtomicBool::new(false),

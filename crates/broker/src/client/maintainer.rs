@@ -166,8 +166,7 @@ impl Maintainer {
             wait(Some(reader.socket()), left, &self.wake_end, deadline);
         }
         let mut wakers = Vec::new();
-        let heard = reader
-            .read_available(|message| self.shared.table().handle_message(message, &mut wakers));
+        let heard = self.shared.read(reader, &mut wakers);
         let is_to_register = reader.was_asked_to_register();
         drop(slot);
         if is_to_register {

@@ -203,3 +203,36 @@ fn a_waiter_is_told_of_its_own_queue_however_many_other_names_are_held() {
     let position = soon(b.position("db".try_into().unwrap())).unwrap();
     assert_eq!((position.holders, position.ahead), (0, None));
 }
+
+/// The thread that keeps the connection has the reader while something waits. It reads what there is for a thread that
+/// wants to know whether it has lost its lock, and has the reader again before that thread has their only CPU.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_holder_is_not_kept_by_the_thread_that_reads() {
+    use std::time::{Duration, Instant};
+
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    let all = sched_getaffinity(None).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();
+    let mut one = CpuSet::new();
+    one.set(first);
+    sched_setaffinity(None, &one).unwrap();
+    let daemon = Daemon::start();
+    let locks = daemon.locks();
+    let quickest = (0..5).map(|_| {
+        let held = soon(locks.lock("db")).unwrap();
+        let mut waiting = pin!(locks.lock("db").into_future());
+        queue(&locks, "db", waiting.as_mut());
+        // After this time, the connection is read before it is said that a lock is held.
+        thread::sleep(Duration::from_millis(60));
+        let began = Instant::now();
+        assert!(!held.is_lost());
+        let took = began.elapsed();
+        drop(held);
+        drop(soon(waiting).unwrap());
+        took
+    });
+    let quickest = quickest.min().unwrap();
+    assert!(quickest < Duration::from_millis(400), "{quickest:?}");
+}
