@@ -32,7 +32,7 @@ pub const LONGEST_COMMAND: usize = 200;
 pub fn this_process() -> AgentInfo {
     static USER: OnceLock<String> = OnceLock::new();
     let mut info = this_client();
-    info.user = USER.get_or_init(user).clone();
+    info.user.clone_from(USER.get_or_init(user));
     info
 }
 

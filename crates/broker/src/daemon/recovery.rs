@@ -44,6 +44,7 @@ use super::{
     timers::Interval,
 };
 use crate::{
+    LOGS,
     client_files::{ClientFiles, Found},
     clock,
     sync::lock,
@@ -64,6 +65,8 @@ pub(super) struct Recovery {
     stages: Mutex<HashMap<ClientKey, Stage>>,
     arrived: Notify,
     phase: watch::Sender<Phase>,
+    /// Whoever waits for the end of the recovery has a clone of this until it goes on.
+    joining: Arc<()>,
 }
 
 /// The phases of a recovery.
@@ -109,7 +112,8 @@ impl Recovery {
         let gone = found.inherited_from.iter().map(|client| (*client, Stage::Gone));
         let awaited = found.living.iter().map(|client| (*client, Stage::Awaited));
         let stages = Mutex::new(gone.chain(awaited).collect());
-        Self { stages, arrived: Notify::new(), phase: watch::Sender::new(Phase::Waiting) }
+        let phase = watch::Sender::new(Phase::Waiting);
+        Self { stages, arrived: Notify::new(), phase, joining: Arc::default() }
     }
 
     /// To be called when a client has come back, and begins to send its claims.
@@ -194,8 +198,15 @@ impl Recovery {
         *self.phase.borrow()
     }
 
+    /// Whether the recovery is over, and some have not gone on that have waited for this. No turn is taken
+    /// before they have: in it, one of them could be robbed without being told first.
+    pub(super) fn lets_join(&self) -> bool {
+        self.is_over() && Arc::strong_count(&self.joining) > 1
+    }
+
     /// Waits until claims are settled and locks are granted.
     pub(super) async fn over(&self) {
+        let _joins = Arc::clone(&self.joining);
         // No error is possible: the sender is in `self`.
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Over).await;
     }
@@ -230,17 +241,23 @@ impl Recovery {
         recovery_time: Duration,
     ) -> HashMap<ClientKey, Claimant> {
         let began = clock::instant();
-        let (notice, end) = (began + recovery_time / NOTICE * (NOTICE - 1), began + recovery_time);
+        let (notice, mut end) =
+            (began + recovery_time / NOTICE * (NOTICE - 1), began + recovery_time);
         // Nobody keeps the others waiting for longer by claiming slowly, or again and again.
         let heard = end + recovery_time;
-        let mut has_given_up = false;
+        let (mut has_given_up, mut is_told) = (false, false);
         let mut checks = Interval::new(CHECK_INTERVAL);
         // The daemon also waits for a client whose map tells all its locks, but not beyond the
         // time.
         let is_needed = |client: &ClientKey| gives_up && !maps.tell_all(*client);
-        while clock::instant() < heard
-            && !self.may_end(clock::instant() >= end, is_needed, has_given_up)
-        {
+        let may_end = |end, has_given_up| {
+            let now = clock::instant();
+            // A client that has come in time is heard to the end. For this, it has the time of a new
+            // connection. Such a client believes that it holds the locks that it claims, until it is
+            // told that it does not.
+            !(self.is_hearing() && now < heard) && self.may_end(now >= end, is_needed, has_given_up)
+        };
+        while !recovery_time.is_zero() && !may_end(end, has_given_up) {
             tokio::select! {
                 () = self.arrived.notified() => {}
                 () = checks.tick() => {
@@ -252,9 +269,22 @@ impl Recovery {
                             maps.take_back(client);
                             // If the client's file cannot be removed, the daemon waits until it can
                             // be, or until the client comes.
-                            if files.give_up(client).is_ok() {
-                                self.set_gone(client);
-                                has_given_up = true;
+                            match files.give_up(client) {
+                                Ok(()) => {
+                                    self.set_gone(client);
+                                    has_given_up = true;
+                                    end = end.max(clock::instant() + recovery_time / NOTICE);
+                                }
+                                Err(error) if !is_told => {
+                                    is_told = true;
+                                    tracing::warn!(
+                                        target: LOGS,
+                                        %error,
+                                        "nothing is granted: a client does not come back, and its file cannot be \
+                                         removed"
+                                    );
+                                }
+                                Err(_) => {}
                             }
                         }
                     }
@@ -312,12 +342,6 @@ impl Recovery {
         is_needed: impl Fn(&ClientKey) -> bool,
         has_given_up: bool,
     ) -> bool {
-        // A client that has come in time is heard to the end. For this, it has the time of a new
-        // connection. Such a client believes that it holds the locks that it claims, until it is
-        // told that it does not.
-        if self.is_hearing() {
-            return false;
-        }
         let awaited = self.awaited();
         if is_late { !awaited.iter().any(is_needed) } else { awaited.is_empty() && !has_given_up }
     }

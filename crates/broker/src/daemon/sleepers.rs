@@ -59,10 +59,14 @@ impl Daemon {
     /// Keeps these sleepers, with the claimed locks that were granted to them, until they end or come back.
     pub(super) fn keep_sleepers(self: &Arc<Self>, sleepers: Vec<Sleeper>) {
         for Sleeper { key, client, map, slots } in sleepers {
+            let own = self.files().own(key);
+            if matches!(own, Ok(None)) {
+                lock(&client).end();
+                continue;
+            }
             lock(&client).stand_in(&map, &slots);
             // If the client's own file cannot be opened yet, this is tried again later.
-            let own = self.files().own(key).ok().flatten();
-            self.keep(key, client, own, KeptFor::Sleeper);
+            self.keep(key, client, own.ok().flatten(), KeptFor::Sleeper);
         }
     }
 }

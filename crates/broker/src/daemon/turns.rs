@@ -144,6 +144,9 @@ impl Turns {
     fn take_one(&self, within: impl Fn() -> Option<Duration>) {
         let mut state = lock(&self.state);
         let Some(state) = &mut *state else { return };
+        if self.daemon.recovery.lets_join() {
+            return;
+        }
         state.wait(within);
         let awaiting = self.daemon.next_turn.take();
         if awaiting.is_empty() && !state.is_left() {

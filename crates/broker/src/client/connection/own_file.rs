@@ -34,11 +34,18 @@ impl Shared {
             return Ok(());
         }
         let mut registration = self.registration();
-        // Somebody may have removed the file.
         if registration.as_ref().is_some_and(Registration::stands) {
             return Ok(());
         }
-        self.make_file(&mut registration)
+        let mut wakers = Vec::new();
+        // Somebody has removed the file, perhaps a daemon that has given this client up.
+        if registration.is_some() {
+            self.lose(&mut wakers);
+        }
+        let made = self.make_file(&mut registration);
+        drop(registration);
+        wake(wakers);
+        made
     }
 
     fn make_file(&self, registration: &mut Option<Registration>) -> io::Result<()> {

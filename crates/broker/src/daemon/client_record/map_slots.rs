@@ -129,6 +129,8 @@ impl ClientRecord {
 
     /// Notes in which slots of its map these locks stand.
     pub(in super::super) fn stand_in(&mut self, map: &Arc<ClientMap>, slots: &[(RequestId, Slot)]) {
+        // What was robbed meanwhile stands in no slot.
+        self.requests.settle_all();
         for &(request, slot) in slots {
             let token = self.requests.of(request).and_then(|shown| shown.token);
             let placed = token.and_then(|token| self.placed(map, slot, request, token, false));
