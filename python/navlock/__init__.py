@@ -126,10 +126,12 @@ for _public in (globals()[_name] for _name in __all__):
     if isinstance(_public, type) and _public is not Lock:
         _public.__module__ = "navlock"
 
-# If no broker runs, this starts one: an interpreter that does nothing else, and loads nothing but the extension.
+# If no broker runs, this starts one: an interpreter that does nothing else, and loads nothing but the extension. The
+# executable of a frozen program, or of one that has Python inside, would do that program's work instead.
 _SERVES = (
     "import sys; from importlib.util import module_from_spec as module, spec_from_file_location as spec; "
     "found = spec('navlock._navlock', sys.argv[1]); it = module(found); found.loader.exec_module(it); it.serve()"
 )
-if sys.executable and _navlock.__file__:
+_is_python = not hasattr(sys, "frozen") and "python" in os.path.basename(sys.executable or "").lower()
+if _is_python and _navlock.__file__:
     _navlock.serve_by([sys.executable, "-I", "-S", "-c", _SERVES, os.path.abspath(_navlock.__file__)])

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ._navlock import Holds, end_waking, forked
+from ._navlock import Holds, begin_waking, end_waking, forked
 
 
 class _Thread(threading.local):
@@ -23,12 +23,12 @@ _tasks: WeakKeyDictionary[Any, Holds] = WeakKeyDictionary()
 
 def library() -> str | None:
     """Which library runs the task that asks: ``"asyncio"``, ``"trio"``, or none."""
+    trio = sys.modules.get("trio")  # Its tasks may run in a loop of asyncio, as guests.
+    if trio is not None and trio.lowlevel.in_trio_task():
+        return "trio"
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         return "asyncio"
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_task():
-        return "trio"
     return None
 
 
@@ -55,6 +55,7 @@ def _after_fork() -> None:
     _tasks = WeakKeyDictionary()
 
 
+begin_waking()
 atexit.register(end_waking)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

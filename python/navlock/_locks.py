@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, cast, overload
 
@@ -109,6 +110,8 @@ class Locks:
     def lock(
         self, name: str, *, if_available: Literal[False] = ..., **options: Unpack[Options]
     ) -> LockRequest[Lock]: ...
+    @overload
+    def lock(self, name: str, *, if_available: bool, **options: Unpack[Options]) -> LockRequest[Lock | None]: ...
     def lock(self, name: str, **options: Any) -> LockRequest[Any]:
         """A request for the lock of this name, made by ``with``, ``async with``, ``await`` or ``acquire()``.
 
@@ -118,7 +121,7 @@ class Locks:
         :param timeout: for how many seconds to wait, at most.
         :param why: what the lock is for, for people who look.
         :param reentrant: the task or thread that holds the lock may take it again.
-        :param cancel_if_lost: with ``async with``: if the lock is lost, the body is cancelled and ``LockLost``
+        :param cancel_if_lost: only with ``async with``: if the lock is lost, the body is cancelled and ``LockLost``
             raised. Otherwise the body goes on, and ``LockLost`` is raised at its end.
         """
         return LockRequest(self._agent, name, 0, **options)
@@ -146,13 +149,16 @@ class Locks:
 
         For a coroutine function this is a coroutine, to be awaited. The options are those of :meth:`lock`.
         """
-        from inspect import iscoroutinefunction  # It takes longer to import than the rest of this package.
+        from inspect import isawaitable, iscoroutinefunction  # They take longer to import than all of this package.
 
         request: LockRequest[Any] = LockRequest(self._agent, name, 0, **options)
         if iscoroutinefunction(callback) or iscoroutinefunction(getattr(callback, "__call__", None)):
             return _run_async(request, callback)
         with request as lock:
-            return callback(lock)
+            result = callback(lock)
+            if isawaitable(result):
+                raise TypeError("the callback gives something to be awaited, after the lock's end; give an `async def`")
+            return result
 
     def query(self) -> Snapshot:
         """What is held in the bucket and what waits, as the standard shows it, at one moment."""
@@ -230,8 +236,8 @@ class LockRequest(Generic[T]):
         self.timeout = timeout
         self._why = why
         self._cancels = cancel_if_lost
-        # What was entered and not left: by whom, what it is, and what cancels the work under it.
-        self._entered: list[tuple[Holds, Any, Any]] = []
+        # What was entered and not left: in which frame, by whom, what it is, and what cancels the work under it.
+        self._entered: list[tuple[int, Holds, Any, Any]] = []
 
     def acquire(self) -> T:
         """Waits for the lock. Whoever gets it releases it, by :meth:`Lock.release` or ``with``."""
@@ -241,6 +247,8 @@ class LockRequest(Generic[T]):
         return self._acquire_async(holds_here()).__await__()
 
     def _acquire(self, here: Holds) -> T:
+        if self._cancels:
+            raise NotSupportedError("cancel_if_lost cancels a task: it needs `async with`")
         answer = self._agent.request(self._names, self._bits, self._why, here)
         if type(answer) is Lock:
             return cast(T, answer)
@@ -260,36 +268,53 @@ class LockRequest(Generic[T]):
     def __enter__(self) -> T:
         here = holds_here()
         granted = self._acquire(here)
-        self._entered.append((here, granted, None))
+        self._entered.append((_frame(), here, granted, None))
         return granted
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        granted, _ = self._leave()
+        granted, _ = self._leave(_frame())
         _release(granted, kind, error, traceback)
 
-    async def __aenter__(self) -> T:
+    def __aenter__(self) -> Coroutine[Any, Any, T]:
+        return self._enter_async(_frame())
+
+    def __aexit__(self, *error: Any) -> Coroutine[Any, Any, None]:
+        return self._exit_async(_frame(), *error)
+
+    async def _enter_async(self, frame: int) -> T:
         here = holds_here()
         granted = await self._acquire_async(here)
         scope = cancel_if_lost(_locks_of(granted)) if self._cancels and granted is not None else None
-        self._entered.append((here, granted, scope))
+        self._entered.append((frame, here, granted, scope))
         return granted
 
-    async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        granted, scope = self._leave()
-        if scope is not None and scope.leave(kind, error, traceback):
-            kind = error = traceback = None
-        _release(granted, kind, error, traceback)
+    async def _exit_async(self, frame: int, kind: Any, error: Any, traceback: Any) -> None:
+        granted, scope = self._leave(frame)
+        try:
+            if scope is not None and scope.leave(kind, error, traceback):
+                kind = error = traceback = None
+        finally:
+            _release(granted, kind, error, traceback)
 
-    def _leave(self) -> tuple[Any, Any]:
-        """What was entered here last. Who leaves may be another task than who has entered, as in a generator."""
+    def _leave(self, frame: int) -> tuple[Any, Any]:
+        """What was entered last in this frame, or else by whoever leaves. Both may be others than who has entered, as
+        where a generator of a web framework is left by another thread, or a stack of contexts enters and leaves."""
         here = holds_here()
-        entered = [entry for entry in self._entered if entry[0] is here] or self._entered
+        entered = [entry for entry in self._entered if entry[0] == frame]
+        entered = entered or [entry for entry in self._entered if entry[1] is here] or self._entered
+        if entered is self._entered and len(entered) != 1:
+            raise RuntimeError("several have entered this request, and who leaves it is none of them: release the locks")
         left = entered[-1]
         self._entered.remove(left)
-        return left[1:]
+        return left[2:]
 
     def __repr__(self) -> str:
         return f"<navlock.LockRequest for {self._names!r}>"
+
+
+def _frame() -> int:
+    """Which frame enters or leaves: it stays the same for as long as the body runs, on whatever thread."""
+    return id(sys._getframe(2))  # pyright: ignore[reportPrivateUsage]
 
 
 def _locks_of(granted: Any) -> list[Lock]:

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ._holds import library
-from ._navlock import Pending
+from ._navlock import Pending, waking_has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +31,13 @@ def wait(answer: Any, timeout: float | None = None) -> Any:
     wake_up.acquire()
     try:
         while (answer := pending.poll(wake_up.release)) is pending:
-            while not wake_up.acquire(timeout=min(max(end - monotonic(), 0), _LONGEST)):
+            # When the interpreter ends, nobody is woken, and answers are looked for.
+            longest = 0.01 if waking_has_ended() else _LONGEST
+            while not wake_up.acquire(timeout=min(max(end - monotonic(), 0), longest)):
                 if monotonic() >= end:
                     pending.time_out()
+                if waking_has_ended():
+                    break
         return answer
     except BaseException:
         pending.abort()
@@ -86,7 +90,8 @@ def _asyncio_sleep(pending: Pending) -> _Sleep:
 
     def wake() -> None:
         try:
-            if get_ident() == thread:
+            # Beside a task, as in a handler of a signal, the loop may sleep.
+            if get_ident() == thread and asyncio.current_task(loop) is not None:
                 set_woken()
             else:
                 loop.call_soon_threadsafe(set_woken)

@@ -83,12 +83,13 @@ impl Agent {
         let asked = if has(ALL) || has(ANY) {
             let names = names::all_from_python(names)?;
             let is_any = has(ANY);
+            let refused = names.iter().map(|name| self.refuse_nested(name, options, holds.get()));
+            refused
+                .reduce(|one, other| if is_any { one.or(other) } else { one.and(other) })
+                .transpose()?;
             let request = if is_any {
                 locks.lock_any(names).with_options(options)
             } else {
-                for name in &names {
-                    self.refuse_nested(name, options, holds.get())?;
-                }
                 locks.lock_all(names).with_options(options)
             };
             Asked::Several(request.why(why.unwrap_or_default()).into_future(), is_any)
@@ -156,15 +157,17 @@ impl Agent {
         Ok(made)
     }
 
-    /// Refuses a request that would wait for a lock of the one who makes it, and so for ever.
+    /// Refuses a request that would wait for a lock of the one who makes it, and so for ever, unless another thread
+    /// is to release that. A request with a timeout waits.
     fn refuse_nested(
         &self,
         name: &ResourceName,
         options: LockOptions,
         holds: &Holds,
     ) -> PyResult<()> {
-        let held =
-            holds.find(name, &self.tokens).filter(|_| !options.if_available && !options.steal);
+        let held = holds
+            .find(name, &self.tokens)
+            .filter(|_| !options.if_available && !options.steal && !options.signal);
         if held.is_none_or(|held| held.mode == Mode::Shared && options.mode == Mode::Shared) {
             return Ok(());
         }

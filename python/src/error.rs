@@ -1,7 +1,7 @@
 //! Errors as exceptions of Python.
 
 use navlock::{Error, LockAllError};
-use pyo3::{PyErr, import_exception};
+use pyo3::{PyErr, Python, import_exception, type_object::PyTypeInfo};
 
 import_exception!(navlock._errors, DeadlockError);
 import_exception!(navlock._errors, InvalidStateError);
@@ -11,6 +11,23 @@ import_exception!(navlock._errors, NotSupportedError);
 import_exception!(navlock._errors, QuotaExceededError);
 import_exception!(navlock._errors, SecurityError);
 import_exception!(navlock._errors, UnreachableError);
+
+/// Imports the exceptions, which cannot be done any more when the interpreter ends.
+pub(crate) fn load(py: Python<'_>) {
+    let all = [
+        DeadlockError::type_object,
+        InvalidStateError::type_object,
+        LockLost::type_object,
+        LockTimeout::type_object,
+        NotSupportedError::type_object,
+        QuotaExceededError::type_object,
+        SecurityError::type_object,
+        UnreachableError::type_object,
+    ];
+    for of in all {
+        of(py);
+    }
+}
 
 /// This error as an exception.
 pub(crate) fn raise(error: &Error) -> PyErr {

@@ -14,7 +14,7 @@ use std::{
 
 use navlock::{LockGuard, LockState, Mode, ResourceName, look::LockId};
 use pyo3::{
-    exceptions::{PyImportError, PyResourceWarning},
+    exceptions::{PyImportError, PyResourceWarning, PyRuntimeError},
     prelude::*,
     types::PyString,
 };
@@ -212,8 +212,16 @@ impl Lock {
         self.end(false).map_or(Ok(()), |lost| Err(LockLost::new_err(lost)))
     }
 
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
+    fn __enter__(slf: Py<Self>) -> PyResult<Py<Self>> {
+        let lock = slf.get();
+        if lock.is_released.load(Relaxed) {
+            let why = "the lock was released before; each `with` needs a request of its own";
+            return Err(PyRuntimeError::new_err(why));
+        }
+        if lock.hold.lost().is_some() {
+            lock.release()?;
+        }
+        Ok(slf)
     }
 
     fn __exit__(

@@ -19,7 +19,7 @@ mod wake;
 
 use pyo3::prelude::*;
 
-#[pymodule(gil_used = false)]
+#[pymodule(gil_used = true)]
 mod _navlock {
     use std::ffi::OsString;
 
@@ -51,9 +51,23 @@ mod _navlock {
         crate::wake::forked();
     }
 
-    /// The interpreter ends: who calls something of Python's is waited for, and nobody does so from here on.
+    /// An interpreter begins to use this.
+    #[pyfunction]
+    fn begin_waking(py: Python<'_>) {
+        crate::error::load(py);
+        crate::wake::begin();
+    }
+
+    /// The interpreter ends. If it is the last one, who calls something of Python's is waited for, and nobody does
+    /// so from here on.
     #[pyfunction]
     fn end_waking(py: Python<'_>) {
         py.detach(crate::wake::end);
+    }
+
+    /// Whether nobody is woken any more, because the interpreter ends.
+    #[pyfunction]
+    fn waking_has_ended() -> bool {
+        crate::wake::has_ended()
     }
 }

@@ -25,8 +25,24 @@ static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// How long is waited for those who are calling something, at most.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Waits for those who are calling something. Nobody does so afterwards.
+/// How many interpreters use this.
+static INTERPRETERS: AtomicUsize = AtomicUsize::new(0);
+
+/// An interpreter begins to use this.
+pub(crate) fn begin() {
+    INTERPRETERS.fetch_add(1, SeqCst);
+}
+
+/// Whether nobody calls anything any more.
+pub(crate) fn has_ended() -> bool {
+    HAS_ENDED.load(SeqCst)
+}
+
+/// Waits for those who are calling something, if the last interpreter ends. Nobody does so afterwards.
 pub(crate) fn end() {
+    if INTERPRETERS.fetch_sub(1, SeqCst) > 1 {
+        return;
+    }
     HAS_ENDED.store(true, SeqCst);
     let until = Instant::now() + LONGEST;
     while CALLING.load(SeqCst) > 0 && Instant::now() < until {
@@ -46,7 +62,7 @@ impl Calling {
     fn begin() -> Option<Self> {
         CALLING.fetch_add(1, SeqCst);
         let calling = Self;
-        (!HAS_ENDED.load(SeqCst)).then_some(calling)
+        (!has_ended()).then_some(calling)
     }
 }
 
