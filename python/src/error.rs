@@ -3,30 +3,20 @@
 use navlock::{Error, LockAllError};
 use pyo3::{PyErr, Python, import_exception, type_object::PyTypeInfo};
 
-import_exception!(navlock._errors, DeadlockError);
-import_exception!(navlock._errors, InvalidStateError);
-import_exception!(navlock._errors, LockLost);
-import_exception!(navlock._errors, LockTimeout);
-import_exception!(navlock._errors, NotSupportedError);
-import_exception!(navlock._errors, QuotaExceededError);
-import_exception!(navlock._errors, SecurityError);
-import_exception!(navlock._errors, UnreachableError);
+macro_rules! exceptions {
+    ($($name:ident)*) => {
+        $(import_exception!(navlock._errors, $name);)*
 
-/// Imports the exceptions, which cannot be done any more when the interpreter ends.
-pub(crate) fn load(py: Python<'_>) {
-    let all = [
-        DeadlockError::type_object,
-        InvalidStateError::type_object,
-        LockLost::type_object,
-        LockTimeout::type_object,
-        NotSupportedError::type_object,
-        QuotaExceededError::type_object,
-        SecurityError::type_object,
-        UnreachableError::type_object,
-    ];
-    for of in all {
-        of(py);
-    }
+        /// Imports the exceptions, which cannot be done any more when the interpreter ends.
+        pub(crate) fn load(py: Python<'_>) {
+            $($name::type_object(py);)*
+        }
+    };
+}
+
+exceptions! {
+    DeadlockError InvalidStateError LockLost LockTimeout
+    NotSupportedError QuotaExceededError SecurityError UnreachableError
 }
 
 /// This error as an exception.

@@ -130,9 +130,7 @@ impl Asked {
             }
             Self::Query(future) => match future.as_mut().poll(context) {
                 Poll::Ready(Ok(LockManagerSnapshot { held, pending, .. })) => {
-                    let all = |infos: Vec<LockInfo>| -> PyResult<Vec<_>> {
-                        infos.iter().map(|info| described(py, info)).collect()
-                    };
+                    let all = |infos: Vec<_>| list(&infos, |info| described(py, info));
                     (all(held)?, all(pending)?).into_py_any(py)
                 }
                 Poll::Ready(Err(error)) => Err(raise(&error)),
@@ -140,9 +138,7 @@ impl Asked {
             },
             Self::Inspect(future) => match future.as_mut().poll(context) {
                 Poll::Ready(Ok(Inspection { held, pending, owned, .. })) => {
-                    let all = |inspected: Vec<Inspected>| -> PyResult<Vec<_>> {
-                        inspected.iter().map(|entry| inspected_as(py, entry)).collect()
-                    };
+                    let all = |entries: Vec<_>| list(&entries, |entry| inspected_as(py, entry));
                     (all(held)?, all(pending)?, all(owned)?).into_py_any(py)
                 }
                 Poll::Ready(Err(error)) => Err(raise(&error)),
@@ -151,6 +147,10 @@ impl Asked {
         }
         .map(Some)
     }
+}
+
+fn list<T, U>(all: &[T], of: impl Fn(&T) -> PyResult<U>) -> PyResult<Vec<U>> {
+    all.iter().map(of).collect()
 }
 
 /// What `query()` shows of a lock or a request, as keyword arguments.
