@@ -4,6 +4,7 @@
 mod own_file;
 mod reader_turns;
 mod reading;
+mod reads;
 mod sending;
 mod starting;
 mod thread_state;
@@ -28,7 +29,7 @@ use navlock_core::{
 use navlock_platform::{socket::Stream, wait::has_hung_up};
 use navlock_wire::ClientKey;
 
-use self::{reader_turns::ReaderTurns, reading::Reads, thread_state::ThreadState, writer::Writer};
+use self::{reader_turns::ReaderTurns, reads::Reads, thread_state::ThreadState, writer::Writer};
 use super::{
     client_table::ClientTable,
     handshake::Welcomed,
@@ -81,7 +82,7 @@ pub(super) struct Shared {
     /// The reader. The thread that has it locked reads for everybody. `None` while there is no
     /// connection.
     reader: Mutex<Option<Reader>>,
-    reads: Reads,
+    pub(super) reads: Reads,
     /// A byte in here wakes the maintainer, which then looks what there is to do.
     waking_end: Stream,
     /// A byte in here makes the thread that waits with the reader give the reader up.

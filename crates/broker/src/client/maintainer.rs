@@ -166,7 +166,9 @@ impl Maintainer {
             wait(Some(reader.socket()), left, &self.wake_end, deadline);
         }
         let mut wakers = Vec::new();
-        let heard = self.shared.read(reader, &mut wakers);
+        let shared = &self.shared;
+        let handle = |message| shared.table().handle_message(message, &mut wakers);
+        let heard = shared.reads.read(reader, handle);
         let is_to_register = reader.was_asked_to_register();
         drop(slot);
         if is_to_register {

@@ -256,7 +256,7 @@ fn note(client: &mut ClientRecord, said: RequestNotes) {
 pub(super) fn keep_claimed(client: &SharedClient, claims: &Claims) {
     let mut client = shared_client::lock(client);
     // FAST: mostly nothing was inherited.
-    if !client.requests.is_empty() {
+    if client.requests.len() > 0 {
         let claimed = claims.ids();
         client.keep_held(|id| claimed.contains(&id));
     }

@@ -119,7 +119,7 @@ impl Daemon {
         inherited: Option<Inherited>,
         kept_for: KeptFor,
     ) -> bool {
-        if lock(&client).requests.is_empty() {
+        if lock(&client).requests.len() == 0 {
             return false;
         }
         let file = inherited.as_ref().and_then(Inherited::identity);
@@ -230,7 +230,7 @@ impl Daemon {
         let clients = lock(&self.clients);
         let Some(orphan) = clients.orphans.get(&number) else { return };
         let (key, file, files) = (orphan.key, orphan.file, self.files());
-        let is_empty = lock(&orphan.client).requests.is_empty();
+        let is_empty = lock(&orphan.client).requests.len() == 0;
         drop(clients);
         if let Some(written) = file.and_then(|file| files.written(key, file)) {
             if is_empty {

@@ -76,10 +76,6 @@ impl Requests {
         Self { is_leased, lookers, ..Self::default() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -310,53 +306,53 @@ impl Requests {
             return Poll::Ready(settled);
         }
         self.woken.session.register(context.waker());
-        self.next_outcome().map_or(Poll::Pending, Poll::Ready)
+        next_outcome(self).map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Keeps the outcomes that there are for [`poll_outcome`](Self::poll_outcome), so that what has ended is not shown
     /// until the client is told.
     pub(super) fn settle_all(&mut self) {
-        while let Some(outcome) = self.next_outcome() {
+        while let Some(outcome) = next_outcome(self) {
             self.settled.push_back(outcome);
         }
     }
+}
 
-    /// The next outcome of a request that was woken.
-    fn next_outcome(&mut self) -> Option<(RequestId, Outcome)> {
-        loop {
-            let id = lock(&self.woken.ids).pop_front()?;
-            // A request that is not here was finished in the meantime.
-            let Some(entry) = self.entries.get_mut(&id) else {
-                continue;
-            };
-            // The flag is cleared before the poll, so that anything that happens from here on wakes the
-            // session again.
-            entry.waker.is_listed.store(false, Ordering::SeqCst);
-            // A request that has failed does not know its name any more.
-            let name = self.lookers.are_there().then(|| entry.name().cloned()).flatten();
-            let asked = entry.since;
-            let outcome = entry.poll();
-            if let Some(outcome) = &outcome {
-                self.lookers.counts.outcome(outcome, entry.since.saturating_sub(asked));
+/// The next outcome of a request that was woken.
+fn next_outcome(requests: &mut Requests) -> Option<(RequestId, Outcome)> {
+    loop {
+        let id = lock(&requests.woken.ids).pop_front()?;
+        // A request that is not here was finished in the meantime.
+        let Some(entry) = requests.entries.get_mut(&id) else {
+            continue;
+        };
+        // The flag is cleared before the poll, so that anything that happens from here on wakes the
+        // session again.
+        entry.waker.is_listed.store(false, Ordering::SeqCst);
+        // A request that has failed does not know its name any more.
+        let name = requests.lookers.are_there().then(|| entry.name().cloned()).flatten();
+        let asked = entry.since;
+        let outcome = entry.poll();
+        if let Some(outcome) = &outcome {
+            requests.lookers.counts.outcome(outcome, entry.since.saturating_sub(asked));
+        }
+        if let Some(Outcome::Lost(how, _)) = &outcome {
+            entry.tell_loss(*how, requests.pid, requests.log_names);
+        }
+        if let (Some(Outcome::Lost(Lost::Stolen, _)), MapPlace::In(delegation)) =
+            (&outcome, &entry.place)
+        {
+            delegation.steal();
+        }
+        if goes_on(outcome.as_ref()) {
+            if outcome.is_some() {
+                requests.tell(id);
             }
-            if let Some(Outcome::Lost(how, _)) = &outcome {
-                entry.tell_loss(*how, self.pid, self.log_names);
-            }
-            if let (Some(Outcome::Lost(Lost::Stolen, _)), MapPlace::In(delegation)) =
-                (&outcome, &entry.place)
-            {
-                delegation.steal();
-            }
-            if goes_on(outcome.as_ref()) {
-                if outcome.is_some() {
-                    self.tell(id);
-                }
-            } else if let Some(entry) = self.remove(id) {
-                self.tell_over(id, &entry, name.as_ref(), outcome.as_ref());
-            }
-            if let Some(outcome) = outcome {
-                return Some((id, outcome));
-            }
+        } else if let Some(entry) = requests.remove(id) {
+            requests.tell_over(id, &entry, name.as_ref(), outcome.as_ref());
+        }
+        if let Some(outcome) = outcome {
+            return Some((id, outcome));
         }
     }
 }

@@ -1,13 +1,7 @@
 //! Which thread reads the socket: one that waits for an answer, or the maintainer.
 
 use std::{
-    sync::{
-        PoisonError,
-        atomic::{
-            AtomicU64,
-            Ordering::{Relaxed, SeqCst},
-        },
-    },
+    sync::{PoisonError, atomic::Ordering::Relaxed},
     task::Waker,
     thread,
     time::{Duration, Instant},
@@ -35,14 +29,6 @@ const RUNS: u64 = 50_000_000;
 /// thread has to make.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// How often the socket was read, by whichever thread had the reader.
-#[derive(Default)]
-pub(super) struct Reads {
-    begun: AtomicU64,
-    /// The number of the last read that has left nothing in the socket.
-    emptied: AtomicU64,
-}
-
 /// The outcome of a try to read.
 enum ReadOutcome {
     /// Another thread has the reader, or there is no connection.
@@ -53,20 +39,6 @@ enum ReadOutcome {
 }
 
 impl Shared {
-    /// Reads what has come. Whoever has the reader reads by this.
-    pub(in super::super) fn read(
-        &self,
-        reader: &mut Reader,
-        wakers: &mut Vec<Waker>,
-    ) -> Result<bool, End> {
-        let number = self.reads.begun.fetch_add(1, SeqCst) + 1;
-        let heard = reader.read_available(|message| self.table().handle_message(message, wakers));
-        if heard.is_err() || !reader.has_more() {
-            self.reads.emptied.store(number, SeqCst);
-        }
-        heard
-    }
-
     /// Calls `ready`, then reads what has come, and wakes everybody concerned.
     fn read_available(&self, ready: impl FnOnce(&mut Reader)) -> ReadOutcome {
         let mut wakers = Vec::new();
@@ -90,7 +62,7 @@ impl Shared {
         };
         self.turns.take();
         ready(reader);
-        let heard = self.read(reader, wakers);
+        let heard = self.reads.read(reader, |message| self.table().handle_message(message, wakers));
         let is_to_register = reader.was_asked_to_register();
         let is_over = match &heard {
             Ok(_) => false,
@@ -166,13 +138,13 @@ impl Shared {
             return;
         }
         let deadline = Instant::now() + MOMENT;
-        let before = self.reads.begun.load(SeqCst);
+        let before = self.reads.begun();
         loop {
             match self.read_quietly(|_| {}, wakers) {
                 ReadOutcome::Word => {}
                 ReadOutcome::Nothing | ReadOutcome::End => return,
                 ReadOutcome::Elsewhere => {
-                    let is_read = self.reads.emptied.load(SeqCst) > before;
+                    let is_read = self.reads.have_emptied_since(before);
                     let is_connected = self.writer().socket.is_some();
                     if is_read || !is_connected || Instant::now() >= deadline {
                         return;

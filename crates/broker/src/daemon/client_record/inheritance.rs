@@ -29,7 +29,7 @@ impl ClientRecord {
         if let Some(file) = &self.inherited_file {
             return files.inherited_by(*key, file.get());
         }
-        if self.requests.is_empty() {
+        if self.requests.len() == 0 {
             return Ok(None);
         }
         // The file was removed before the daemon could open it. But each process that works under the
