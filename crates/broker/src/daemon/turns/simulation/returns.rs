@@ -153,8 +153,10 @@ impl Inner {
                 self.clients[client].ends.push_back((end, anew));
             }
         }
-        if !self.clients[client].plan.in_pieces {
-            self.send(client, usize::MAX);
-        }
+        let of = &self.clients[client];
+        // A new socket takes its first message whole, which is short.
+        let first =
+            of.unsent.first_chunk().map_or(0, |length| 4 + u32::from_be_bytes(*length) as usize);
+        self.send(client, if of.plan.in_pieces { first } else { usize::MAX });
     }
 }
