@@ -26,6 +26,7 @@ class AsyncioScope:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._cancelled_error = asyncio.CancelledError
+        self._cancelled_before: int = getattr(self._task, "cancelling", int)()
         self._has_cancelled = self._is_over = False
         for lock in locks:
             if lock._watch(self._wake):
@@ -50,7 +51,7 @@ class AsyncioScope:
         # Somebody else may have cancelled the task as well. Python 3.10 cannot tell.
         uncancel: Callable[[], int] | None = getattr(self._task, "uncancel", None)
         others = uncancel() if uncancel is not None else 0
-        return others == 0 and kind is not None and issubclass(kind, self._cancelled_error)
+        return others <= self._cancelled_before and kind is not None and issubclass(kind, self._cancelled_error)
 
 
 class TrioScope:

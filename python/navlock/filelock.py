@@ -24,7 +24,7 @@ import threading
 from contextlib import ContextDecorator
 from time import monotonic
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import navlock
@@ -91,15 +91,15 @@ class _Singletons(type):
 
     _instances: WeakValueDictionary[tuple[type, str], Any] = WeakValueDictionary()
 
-    def __call__(cls, lock_file: Any, *positional: Any, **options: Any) -> Any:
-        if not options.get("is_singleton"):
-            return super().__call__(lock_file, *positional, **options)
-        made = super().__call__(lock_file, *positional, **options)
-        instance = _Singletons._instances.setdefault((cls, _name_of(lock_file)), made)
+    def __call__(cls: type[L], lock_file: Any, *positional: Any, **options: Any) -> L:  # type: ignore[misc]
+        made: Any = type.__call__(cls, lock_file, *positional, **options)
+        if not made.is_singleton:
+            return cast("L", made)
+        instance: Any = _Singletons._instances.setdefault((cls, _name_of(lock_file)), made)
         if instance._options != made._options:
             message = "Singleton lock instances cannot be initialized with differing arguments"
             raise ValueError(f"{message}: {made._options}, and the existing lock has {instance._options}")
-        return instance
+        return cast("L", instance)
 
 
 class BaseFileLock(ContextDecorator, metaclass=_Singletons):
@@ -117,8 +117,12 @@ class BaseFileLock(ContextDecorator, metaclass=_Singletons):
         self.is_singleton = is_singleton
         self._options = timeout, mode, thread_local, blocking, poll_interval
         self._of: Any = _OfThread() if thread_local else SimpleNamespace(context=_Context())
-        # For what the threads that share an object do with it.
-        self._mutex = threading.Lock()
+        self._mutexes: dict[int, threading.Lock] = {}
+
+    @property
+    def _mutex(self) -> threading.Lock:
+        """For what the threads that share an object do with it. A fork has its own: its parent's may be locked."""
+        return self._mutexes.setdefault(os.getpid(), threading.Lock())
 
     @property
     def _context(self) -> _Context:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -39,7 +40,7 @@ class Once:
             the value stays until the end of the run.
         """
         file = self._file(name)
-        with self._locks.lock(name, why=f"pytest makes {name!r}"):
+        with self._locks.lock(f"make {name}", why=f"pytest makes {name!r}"):
             if file.exists():
                 value = cast(T, pickle.loads(file.read_bytes()))
             else:
@@ -52,22 +53,25 @@ class Once:
                     if end is not None:
                         end(value)  # No worker can use it.
                     raise
-            used = self._locks.lock(f"users of {name}", shared=True).acquire()
+            used = self._locks.lock(f"use {name}", shared=True).acquire()
         self._used.append((name, used, cast("Callable[[Any], object] | None", end)))
         return value
 
     def close(self) -> None:
-        """Ends what no other worker uses any more."""
-        while self._used:
-            name, used, end = self._used.pop()
-            with self._locks.lock(name, why=f"pytest ends {name!r}"):
-                used.release()
-                with self._locks.lock(f"users of {name}", if_available=True) as last:
-                    file = self._file(name)
-                    if last is not None and end is not None and file.exists():
-                        value = pickle.loads(file.read_bytes())
-                        file.unlink()
-                        end(value)
+        """Ends what no other worker uses any more, the last first, also if an end fails."""
+        with ExitStack() as ends:
+            for used in self._used:
+                ends.callback(self._end, *used)
+
+    def _end(self, name: str, used: navlock.Lock, end: Callable[[Any], object] | None) -> None:
+        with self._locks.lock(f"make {name}", why=f"pytest ends {name!r}"):
+            used.release()
+            with self._locks.lock(f"use {name}", if_available=True) as last:
+                file = self._file(name)
+                if last is not None and end is not None and file.exists():
+                    value = pickle.loads(file.read_bytes())
+                    file.unlink()
+                    end(value)
 
     def _file(self, name: str) -> Path:
         return self._folder / f"navlock-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"

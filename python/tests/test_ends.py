@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ import trio.testing
 
 import navlock
 from navlock import Locks
+from navlock.pytest import Once
 
 
 def output_of(code: str) -> str:
@@ -175,7 +177,7 @@ def test_what_cannot_be_cancelled_is_not_to_be(locks: Locks) -> None:
         locks.lock("db", cancel_if_lost=True).acquire()
 
 
-def test_a_frozen_program_is_not_started_as_a_broker(tmp_path: object) -> None:
+def test_a_frozen_program_is_not_started_as_a_broker(tmp_path: Path) -> None:
     code = (
         "import sys; sys.frozen = True\n"
         "import navlock, os\n"
@@ -184,3 +186,56 @@ def test_a_frozen_program_is_not_started_as_a_broker(tmp_path: object) -> None:
         "except navlock.UnreachableError as why: print('NAVLOCK_BIN' in str(why) or why)\n"
     )
     assert output_of(code) == "True"
+
+
+@pytest.mark.skipif(not hasattr(asyncio, "timeout"), reason="Python 3.10 cannot tell")
+def test_a_loss_in_a_task_that_is_being_cancelled_is_a_loss(bucket: str) -> None:
+    locks = navlock.in_process(bucket)
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            with pytest.raises(navlock.LockLost):
+                async with locks.lock("db", cancel_if_lost=True):
+                    locks.lock("db", steal=True).acquire().release()
+                    await asyncio.sleep(60)
+
+    async def main() -> None:
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="there are no forks")
+def test_a_fork_beside_a_thread_in_a_file_lock_has_it_to_itself(tmp_path: Path) -> None:
+    code = (
+        "import os, signal\n"
+        "from navlock.filelock import FileLock\n"
+        f"lock = FileLock('{tmp_path}/it.lock', thread_local=False)\n"
+        "with lock._mutex:\n"  # In the fork, no thread unlocks it.
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        signal.alarm(30)\n"
+        "        lock.acquire(); lock.release(); os._exit(0)\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    assert output_of(code) == "0"
+
+
+def test_ends_of_fixtures_are_called_whatever_another_does(tmp_path: Path) -> None:
+    once, ended = Once(str(tmp_path), tmp_path), []
+
+    def fail(value: str) -> None:
+        raise ZeroDivisionError(value)
+
+    once("-a", lambda: "a", ended.append)
+    once("use b", lambda: "b", fail)
+    once("b", lambda: "c", ended.append)
+    with pytest.raises(ZeroDivisionError):
+        once.close()
+    assert ended == ["c", "a"]
