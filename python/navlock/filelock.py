@@ -6,7 +6,6 @@ Who waits is woken and is served in order, and what a killed process held is fre
   ``filelock`` do not exclude each other. ``SoftFileLock`` is ``FileLock``.
 - Options about files, about polling, and about the executors of tasks are taken and mean nothing; ``on_acquired`` is
   refused, as it is called with a file.
-- A request with a timeout, for what the same thread or task holds by another object, ends at once.
 - ``poll_interval`` is how often ``cancel_check`` is called. With ``cancel_check``, a request is made anew each time, at
   the end of the queue.
 - Threads or tasks that would wait for each other for ever are told so, also if they are of several processes. The

@@ -259,6 +259,11 @@ impl Daemon {
         drop(clients);
         for (number, key, client, kept_for, watch) in orphans {
             if kept_for == KeptFor::Sleeper {
+                // A fork of it that lives keeps its file locked, and holds nothing.
+                if !self.files().lives(key) {
+                    self.end_orphan(number);
+                    continue;
+                }
                 // The sleeper may run again, and may have released a lock while it had no
                 // connection by which to say so.
                 lock(&client).requests.release_idle();
