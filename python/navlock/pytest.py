@@ -47,7 +47,7 @@ class Once:
                 value = make()
                 try:
                     made = file.with_suffix(".new")
-                    made.write_bytes(pickle.dumps(value))
+                    made.write_bytes(_pickled(name, value))
                     made.replace(file)
                 except BaseException:
                     if end is not None:
@@ -75,6 +75,13 @@ class Once:
 
     def _file(self, name: str) -> Path:
         return self._folder / f"navlock-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def _pickled(name: str, value: object) -> bytes:
+    try:
+        return pickle.dumps(value)
+    except Exception as why:  # Whatever the value's own methods raise.
+        raise TypeError(f"navlock_once({name!r}, ...): what was made cannot be pickled: {why}") from why
 
 
 @pytest.fixture(scope="session")

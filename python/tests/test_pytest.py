@@ -78,4 +78,4 @@ def test_what_cannot_be_pickled_is_ended_at_once(pytester: pytest.Pytester) -> N
     plugin = [] if is_installed() else ["-p", "navlock.pytest"]
     result = pytester.runpytest_subprocess(*plugin)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*cannot pickle*", "*ended*"])
+    result.stdout.fnmatch_lines(["*TypeError: navlock_once('server', *cannot pickle*", "*ended*"])
