@@ -186,7 +186,7 @@ def test_the_example_of_a_service_loses_no_money(folder: Path) -> None:
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_the_package_and_the_examples_have_right_types(checker: str) -> None:
     pytest.importorskip(checker)
-    command = [sys.executable, "-m", checker]
+    command = [sys.executable, "-m", checker, "navlock", "examples", "tests/types_of_filelock.py"]
     if checker == "pyright":
         command += ["--pythonpath", sys.executable]
     done = subprocess.run(command, cwd=ROOT / "python", capture_output=True, text=True, timeout=300)
