@@ -111,9 +111,12 @@ class BaseFileLock(ContextDecorator, metaclass=_Singletons):
     ) -> None:
         if on_acquired is not None:
             raise ValueError("on_acquired is not supported by navlock: it is called with a file, and there is none")
-        self.lock_file = os.fspath(lock_file)
-        self.timeout, self.mode, self.blocking, self.poll_interval = float(timeout), mode, blocking, poll_interval
+        self.lock_file: str = os.fspath(lock_file)
+        self.timeout: float = float(timeout)
+        self.mode: int = mode
         self.is_singleton = is_singleton
+        self.blocking: bool = blocking
+        self.poll_interval: float = poll_interval
         self._options = timeout, mode, thread_local, blocking, poll_interval
         self._of: Any = _OfThread() if thread_local else SimpleNamespace(context=_Context())
         self._mutexes: dict[int, threading.Lock] = {}
