@@ -233,7 +233,7 @@ class LockRequest(Generic[T]):
         self._agent = agent
         self._names = names
         self._bits = bits
-        self.timeout = timeout
+        self.timeout: float | None = timeout
         self._why = why
         self._cancels = cancel_if_lost
         # What was entered and not left: in which frame, by whom, what it is, and what cancels the work under it.
@@ -303,7 +303,7 @@ class LockRequest(Generic[T]):
         entered = [entry for entry in self._entered if entry[0] == frame]
         entered = entered or [entry for entry in self._entered if entry[1] is here] or self._entered
         if entered is self._entered and len(entered) != 1:
-            raise RuntimeError("several have entered this request, and who leaves it is none of them: release the locks")
+            raise RuntimeError("several have entered this request, and none of them leaves it: release the locks")
         left = entered[-1]
         self._entered.remove(left)
         return left[2:]

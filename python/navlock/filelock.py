@@ -181,9 +181,7 @@ class BaseFileLock(ContextDecorator, metaclass=_Singletons):
         _log.debug("Lock %s acquired on %s", id(self), self.lock_file)
         return AcquireReturnProxy(self)
 
-    def _deadlock(self, why: navlock.DeadlockError, timeout: float | None) -> Exception:
-        if timeout is not None:
-            return Timeout(self.lock_file)
+    def _deadlock(self, why: navlock.DeadlockError) -> Exception:
         return _Deadlock(f"Deadlock: {why} (is_singleton=True makes one object for a path, which may acquire again)")
 
     def _let_go(self, force: bool, error: Any = None) -> None:
@@ -243,7 +241,7 @@ class FileLock(BaseFileLock):
             except navlock.LockTimeout:
                 continue
             except navlock.DeadlockError as why:
-                raise self._deadlock(why, request.timeout) from None
+                raise self._deadlock(why) from None
         raise Timeout(self.lock_file)
 
     def release(self, force: bool = False) -> None:
@@ -280,7 +278,7 @@ class BaseAsyncFileLock(BaseFileLock):
             except navlock.LockTimeout:
                 continue
             except navlock.DeadlockError as why:
-                raise self._deadlock(why, request.timeout) from None
+                raise self._deadlock(why) from None
         raise Timeout(self.lock_file)
 
     async def release(self, force: bool = False) -> None:

@@ -124,7 +124,7 @@ def test_who_has_entered_nothing_leaves_nobody_elses(locks: Locks) -> None:
         thread = threading.Thread(target=lambda: held.append(request.__enter__()))
         thread.start()
         thread.join()
-    with pytest.raises(RuntimeError, match="none of them"):
+    with pytest.raises(RuntimeError, match="none of them leaves it"):
         request.__exit__(None, None, None)
     for lock in held:
         lock.release()
